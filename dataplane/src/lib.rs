@@ -1,0 +1,4 @@
+//! Ports and the poll-mode loop that run the RoCEv2 engine on AF_XDP, AF_PACKET or a bare core.
+#![cfg_attr(not(feature = "std"), no_std)]
+
+pub mod port;

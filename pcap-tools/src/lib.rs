@@ -1,0 +1,1 @@
+//! Decode and judge RoCEv2 captures.
