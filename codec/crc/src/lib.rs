@@ -1,1 +1,111 @@
 //! CRC-32 kernels for the RoCEv2 invariant CRC, plain and fused with the copy.
+//!
+//! The checksum is the IEEE 802.3 one, reflected, as zlib has it: polynomial `0x04c11db7`, initial register
+//! and final complement all ones. The ICRC (IBTA vol. 1, 7.8.1) is this over a masked packet, stored as
+//! little-endian bytes. [`Crc32`] is the incremental form, which a chip's own unit can implement too; [`Crc`]
+//! is the fastest one that this crate has for the machine it runs on.
+//!
+//! ```
+//! use roce_crc::{Crc, Crc32, crc32};
+//!
+//! assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+//!
+//! let mut frame = [0; 9];
+//! let mut crc = Crc::new();
+//! crc.update(b"1234");
+//! crc.copy_update(&mut frame[4..], b"56789");
+//! assert_eq!(crc.finish(), 0xcbf4_3926);
+//! assert_eq!(&frame[4..], b"56789");
+//! ```
+#![no_std]
+
+#[cfg(feature = "std")]
+extern crate std;
+
+mod small;
+mod table;
+
+pub use small::SmallTable;
+pub use table::{AFTER_ONES8, INITIAL};
+
+/// An incremental CRC-32 (IEEE 802.3, reflected) that may be a chip's own unit.
+///
+/// The state is the bare 32-bit register, before the final complement, so that a caller who knows what the
+/// first bytes are (the eight `0xff` of an ICRC: [`AFTER_ONES8`]) starts behind them at no cost.
+pub trait Crc32: Clone {
+    /// The state before any byte: a register of all ones.
+    fn new() -> Self {
+        Self::resume(INITIAL)
+    }
+
+    /// Goes on from a register that [`state`](Self::state) gave, of this implementation or another.
+    fn resume(state: u32) -> Self;
+
+    /// The register as it stands, not complemented: `!self.finish()`.
+    fn state(&self) -> u32;
+
+    /// Feeds `bytes`.
+    fn update(&mut self, bytes: &[u8]);
+
+    /// Copies `src` to `dst` and feeds it, in one pass where the implementation can.
+    ///
+    /// They should be of one length. If they are not, only the length of the shorter is copied and fed, and
+    /// what lies beyond in `dst` stays as it was. Returns the count of bytes copied.
+    fn copy_update(&mut self, dst: &mut [u8], src: &[u8]) -> usize {
+        let len = dst.len().min(src.len());
+        dst[..len].copy_from_slice(&src[..len]);
+        self.update(&src[..len]);
+        len
+    }
+
+    /// The CRC of all bytes fed so far, as zlib's `crc32` gives it. More may be fed afterwards.
+    fn finish(&self) -> u32 {
+        !self.state()
+    }
+}
+
+/// The fastest CRC-32 here for the machine it runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crc(u32);
+
+impl Crc {
+    /// A state that the caller knows, in a constant: [`Crc32::resume`] for `const` contexts.
+    #[must_use]
+    pub const fn with_state(state: u32) -> Self {
+        Self(state)
+    }
+
+    /// The state behind eight bytes of `0xff`, where every ICRC starts.
+    #[must_use]
+    pub const fn after_ones8() -> Self {
+        Self(AFTER_ONES8)
+    }
+}
+
+impl Default for Crc {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Crc32 for Crc {
+    fn resume(state: u32) -> Self {
+        Self(state)
+    }
+
+    fn state(&self) -> u32 {
+        self.0
+    }
+
+    fn update(&mut self, bytes: &[u8]) {
+        self.0 = table::bytes(self.0, bytes);
+    }
+}
+
+/// The CRC-32 of `bytes`, as zlib's `crc32` gives it.
+#[must_use]
+pub fn crc32(bytes: &[u8]) -> u32 {
+    let mut crc = Crc::new();
+    crc.update(bytes);
+    crc.finish()
+}
