@@ -1,0 +1,650 @@
+//! A whole packet: [`Frame`], the validated view of one, and [`FrameBuilder`], its inverse.
+
+use core::net::IpAddr;
+
+use roce_crc::Crc32;
+
+use crate::ib::{
+    Aeth, AtomicAckEth, AtomicEth, Bth, BthWire, Deth, ExtHeaders, Feth, HeaderKind, Ieth, ImmDt,
+    Opcode, OpcodeInfo, Psn, Qpn, Reth,
+};
+use crate::icrc::{ICRC_LEN, IPV4_HEADERS, IPV6_HEADERS, Icrc, IcrcVerdict, NotCheckable};
+use crate::net::{
+    EtherType, Ethernet, Ip, Ipv4, Ipv4Wire, Ipv6, Ipv6Wire, ROCE_V2_PORT, Udp, UdpWire,
+    take_ethernet,
+};
+use crate::wire::take;
+use crate::{EmitError, Layer, ParseError};
+
+/// The layer a packet starts with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Start {
+    /// An Ethernet header.
+    Ethernet,
+    /// An IPv4 or IPv6 header; the version nibble tells which.
+    Ip,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum IpRef<'a> {
+    V4(&'a Ipv4Wire),
+    V6(&'a Ipv6Wire),
+}
+
+/// A RoCEv2 packet whose layers have been found and whose lengths agree.
+///
+/// It borrows the packet and copies nothing; accessors turn a header into a value when asked.
+/// The packet may lie in two segments (a jumbo frame is two AF_XDP descriptors), all headers in
+/// the first. An unknown opcode has no extension headers here: everything behind the BTH is
+/// payload. That the packet is *correct* is another question, for [`Frame::verify_icrc`] and for
+/// whoever knows the queue pair.
+///
+/// ```
+/// use roce_codec::{Frame, Start, ib::Opcode, icrc::IcrcVerdict};
+///
+/// let packet = [
+///     0x45, 0x02, 0, 0x2c, 0, 1, 0x40, 0, 0x40, 0x11, 0xb6, 0xba, 192, 0, 2, 1, 192, 0, 2, 2,
+///     0xc0, 0, 0x12, 0xb7, 0, 0x18, 0, 0,
+///     0x04, 0x40, 0xff, 0xff, 0, 0, 1, 0x23, 0x80, 0, 0, 5,
+///     0xc9, 0x0e, 0x17, 0x92,
+/// ];
+/// let frame = Frame::parse([&packet, &[]], Start::Ip)?;
+/// assert_eq!(frame.opcode(), Opcode::RC_SEND_ONLY);
+/// assert_eq!(frame.payload_len(), 0);
+/// assert_eq!(frame.verify_icrc(), IcrcVerdict::Valid);
+/// # Ok::<(), roce_codec::ParseError>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Frame<'a> {
+    /// Everything before the IP header; empty when the packet starts with IP.
+    link: &'a [u8],
+    /// IP to the end of the BTH.
+    headers: &'a [u8],
+    ip: IpRef<'a>,
+    udp: &'a UdpWire,
+    bth: &'a BthWire,
+    ext: &'a [u8],
+    payload: [&'a [u8]; 2],
+    pad: [u8; 3],
+    icrc: [u8; ICRC_LEN],
+    /// Bytes that the IP length promises and the capture does not hold.
+    missing: usize,
+    trailer: [&'a [u8]; 2],
+}
+
+impl<'a> Frame<'a> {
+    /// Parses a whole packet.
+    ///
+    /// # Errors
+    /// [`ParseError`]: another protocol, a fragment, IP options, lengths that disagree, or a
+    /// packet cut short. Bytes after the IP packet (Ethernet padding) are the
+    /// [trailer](Self::trailer).
+    #[inline]
+    pub fn parse(segments: [&'a [u8]; 2], start: Start) -> Result<Self, ParseError> {
+        let frame = Self::parse_captured(segments, start)?;
+        if frame.missing == 0 {
+            Ok(frame)
+        } else {
+            let available = frame.udp_payload_len() - frame.missing;
+            Err(ParseError::Truncated {
+                layer: Layer::Payload,
+                needed: frame.udp_payload_len(),
+                available,
+            })
+        }
+    }
+
+    /// Parses a packet that a capture may have cut short behind its headers: the payload is then
+    /// what there is of it, [`missing`](Self::missing) says what there is not, and the ICRC is
+    /// not checkable.
+    ///
+    /// # Errors
+    /// As [`Frame::parse`], a cut behind the headers excepted.
+    #[inline]
+    pub fn parse_captured(segments: [&'a [u8]; 2], start: Start) -> Result<Self, ParseError> {
+        let [head, tail] = segments;
+        let (ethertype, l3) = match start {
+            Start::Ethernet => take_ethernet(head)?,
+            Start::Ip => (ip_version(head)?, head),
+        };
+        let link = head.get(..head.len() - l3.len()).unwrap_or_default();
+        match ethertype {
+            EtherType::IPV4 => {
+                let (ip, rest) = take::<Ipv4Wire>(l3, Layer::Ipv4)?;
+                ip.check()?;
+                if ip.flags_fragment.get() & 0x3fff != 0 {
+                    return Err(ParseError::Fragment);
+                }
+                if ip.protocol != 17 {
+                    let found = u16::from(ip.protocol);
+                    return Err(ParseError::NotRoce { layer: Layer::Ipv4, found });
+                }
+                let field = usize::from(ip.total_len.get());
+                let len = field.checked_sub(Ipv4::LEN).ok_or(ParseError::Length {
+                    layer: Layer::Ipv4,
+                    field,
+                    expected: Ipv4::LEN,
+                })?;
+                Self::transport(link, l3, IpRef::V4(ip), rest, tail, len)
+            }
+            EtherType::IPV6 => {
+                let (ip, rest) = take::<Ipv6Wire>(l3, Layer::Ipv6)?;
+                ip.check()?;
+                match ip.next_header {
+                    17 => {}
+                    44 => return Err(ParseError::Fragment),
+                    header @ (0 | 43 | 50 | 51 | 60 | 135 | 139 | 140) => {
+                        return Err(ParseError::Ipv6Extension(header));
+                    }
+                    other => {
+                        let found = u16::from(other);
+                        return Err(ParseError::NotRoce { layer: Layer::Ipv6, found });
+                    }
+                }
+                let len = usize::from(ip.payload_len.get());
+                Self::transport(link, l3, IpRef::V6(ip), rest, tail, len)
+            }
+            EtherType(found) => Err(ParseError::NotRoce { layer: Layer::Ethernet, found }),
+        }
+    }
+
+    /// UDP and what follows. `rest` is what the first segment holds behind the IP header, `len`
+    /// what the IP header says follows it.
+    #[inline]
+    fn transport(
+        link: &'a [u8],
+        l3: &'a [u8],
+        ip: IpRef<'a>,
+        rest: &'a [u8],
+        tail: &'a [u8],
+        len: usize,
+    ) -> Result<Self, ParseError> {
+        // What lies beyond the IP packet is padding and must not be taken for headers.
+        let bounded = rest.get(..len).unwrap_or(rest);
+        let (udp, after_udp) = take::<UdpWire>(bounded, Layer::Udp)?;
+        if udp.dst_port.get() != ROCE_V2_PORT {
+            return Err(ParseError::NotRoce { layer: Layer::Udp, found: udp.dst_port.get() });
+        }
+        let field = usize::from(udp.length.get());
+        if field != len {
+            return Err(ParseError::Length { layer: Layer::Udp, field, expected: len });
+        }
+        let (bth, after_bth) = take::<BthWire>(after_udp, Layer::Bth)?;
+        let info = Opcode(bth.opcode).info();
+        let ext_len = usize::from(info.headers_len);
+        let pad_len = usize::from(bth.pad_count());
+        let least = Udp::LEN + Bth::LEN + ext_len + pad_len + ICRC_LEN;
+        let payload_len = len.checked_sub(least).ok_or(ParseError::Length {
+            layer: Layer::Udp,
+            field: len,
+            expected: least,
+        })?;
+        let Some(ext) = after_bth.get(..ext_len) else {
+            if tail.is_empty() {
+                return Err(ParseError::Truncated {
+                    layer: Layer::Ext(last_header(info)),
+                    needed: ext_len,
+                    available: after_bth.len(),
+                });
+            }
+            return Err(ParseError::SplitHeaders);
+        };
+        let headers = l3.get(..l3.len() - rest.len() + Udp::LEN + Bth::LEN).unwrap_or_default();
+
+        // Behind the extension headers, in two segments: payload, pad, ICRC, trailer.
+        let body_len = payload_len + pad_len + ICRC_LEN;
+        let first = rest.get(Udp::LEN + Bth::LEN + ext_len..).unwrap_or_default();
+        let body = Segments([first, tail]);
+        let payload = body.range(0, payload_len);
+        let mut pad = [0; 3];
+        body.copy_to(payload_len, pad.get_mut(..pad_len).unwrap_or_default());
+        let mut icrc = [0; ICRC_LEN];
+        body.copy_to(payload_len + pad_len, &mut icrc);
+        Ok(Self {
+            link,
+            headers,
+            ip,
+            udp,
+            bth,
+            ext,
+            payload,
+            pad,
+            icrc,
+            missing: body_len.saturating_sub(body.len()),
+            trailer: body.range(body_len, body.len().saturating_sub(body_len)),
+        })
+    }
+
+    /// The Ethernet header with its VLAN tags; `None` when the packet started with IP.
+    #[must_use]
+    pub fn ethernet(&self) -> Option<Ethernet> {
+        Ethernet::parse(self.link).ok()
+    }
+
+    /// The IP header.
+    #[must_use]
+    pub fn ip(&self) -> Ip {
+        match self.ip {
+            IpRef::V4(ip) => Ip::V4(ip.value()),
+            IpRef::V6(ip) => Ip::V6(ip.value()),
+        }
+    }
+
+    /// Source address.
+    #[inline]
+    #[must_use]
+    pub fn src(&self) -> IpAddr {
+        match self.ip {
+            IpRef::V4(ip) => IpAddr::V4(ip.src.into()),
+            IpRef::V6(ip) => IpAddr::V6(ip.src.into()),
+        }
+    }
+
+    /// Destination address.
+    #[inline]
+    #[must_use]
+    pub fn dst(&self) -> IpAddr {
+        match self.ip {
+            IpRef::V4(ip) => IpAddr::V4(ip.dst.into()),
+            IpRef::V6(ip) => IpAddr::V6(ip.dst.into()),
+        }
+    }
+
+    /// DSCP in the upper six bits, ECN in the lower two.
+    #[inline]
+    #[must_use]
+    pub fn traffic_class(&self) -> u8 {
+        match self.ip {
+            IpRef::V4(ip) => ip.dscp_ecn,
+            IpRef::V6(ip) => ip.traffic_class(),
+        }
+    }
+
+    /// The UDP header.
+    #[must_use]
+    pub fn udp(&self) -> Udp {
+        self.udp.value()
+    }
+
+    /// Bytes of UDP payload, as the lengths say: BTH to ICRC.
+    #[inline]
+    #[must_use]
+    pub fn udp_payload_len(&self) -> usize {
+        usize::from(self.udp.length.get()).saturating_sub(Udp::LEN)
+    }
+
+    /// The base transport header.
+    #[inline]
+    #[must_use]
+    pub fn bth(&self) -> Bth {
+        self.bth.value()
+    }
+
+    /// The opcode.
+    #[inline]
+    #[must_use]
+    pub fn opcode(&self) -> Opcode {
+        Opcode(self.bth.opcode)
+    }
+
+    /// The destination QP.
+    #[inline]
+    #[must_use]
+    pub fn dest_qp(&self) -> Qpn {
+        self.bth.dest_qp()
+    }
+
+    /// The packet sequence number.
+    #[inline]
+    #[must_use]
+    pub fn psn(&self) -> Psn {
+        self.bth.value().psn
+    }
+
+    /// The bytes of an extension header, if the opcode has it.
+    #[inline]
+    #[must_use]
+    pub fn ext(&self, kind: HeaderKind) -> Option<&'a [u8]> {
+        let offset = self.opcode().info().headers.offset_of(kind)?;
+        self.ext.get(offset..offset + kind.len())
+    }
+
+    /// RETH, if the opcode has one.
+    #[inline]
+    #[must_use]
+    pub fn reth(&self) -> Option<Reth> {
+        Reth::parse(self.ext(HeaderKind::Reth)?).ok()
+    }
+
+    /// AETH, if the opcode has one.
+    #[inline]
+    #[must_use]
+    pub fn aeth(&self) -> Option<Aeth> {
+        Aeth::parse(self.ext(HeaderKind::Aeth)?).ok()
+    }
+
+    /// AtomicETH, if the opcode has one.
+    #[inline]
+    #[must_use]
+    pub fn atomic_eth(&self) -> Option<AtomicEth> {
+        AtomicEth::parse(self.ext(HeaderKind::AtomicEth)?).ok()
+    }
+
+    /// AtomicAckETH, if the opcode has one.
+    #[inline]
+    #[must_use]
+    pub fn atomic_ack_eth(&self) -> Option<AtomicAckEth> {
+        AtomicAckEth::parse(self.ext(HeaderKind::AtomicAckEth)?).ok()
+    }
+
+    /// Immediate data, if the opcode has it.
+    #[inline]
+    #[must_use]
+    pub fn imm_dt(&self) -> Option<ImmDt> {
+        ImmDt::parse(self.ext(HeaderKind::ImmDt)?).ok()
+    }
+
+    /// DETH, if the opcode has one.
+    #[must_use]
+    pub fn deth(&self) -> Option<Deth> {
+        Deth::parse(self.ext(HeaderKind::Deth)?).ok()
+    }
+
+    /// IETH, if the opcode has one.
+    #[must_use]
+    pub fn ieth(&self) -> Option<Ieth> {
+        Ieth::parse(self.ext(HeaderKind::Ieth)?).ok()
+    }
+
+    /// FETH, if the opcode has one.
+    #[must_use]
+    pub fn feth(&self) -> Option<Feth> {
+        Feth::parse(self.ext(HeaderKind::Feth)?).ok()
+    }
+
+    /// All extension headers as values.
+    #[must_use]
+    pub fn ext_headers(&self) -> ExtHeaders {
+        let word = |kind| Some(ImmDt::parse(self.ext(kind)?).ok()?.0);
+        ExtHeaders {
+            rdeth: word(HeaderKind::Rdeth),
+            deth: self.deth(),
+            xrceth: word(HeaderKind::Xrceth),
+            feth: self.feth(),
+            reth: self.reth(),
+            atomic_eth: self.atomic_eth(),
+            aeth: self.aeth(),
+            atomic_ack_eth: self.atomic_ack_eth(),
+            imm_dt: self.imm_dt(),
+            ieth: self.ieth(),
+            cnp_reserved: self
+                .ext(HeaderKind::CnpReserved)
+                .and_then(|bytes| bytes.first_chunk().copied()),
+        }
+    }
+
+    /// The payload, without pad.
+    #[inline]
+    #[must_use]
+    pub fn payload(&self) -> [&'a [u8]; 2] {
+        self.payload
+    }
+
+    /// Bytes of payload the lengths promise, whether captured or not.
+    #[inline]
+    #[must_use]
+    pub fn payload_len(&self) -> usize {
+        self.udp_payload_len().saturating_sub(
+            Bth::LEN + self.ext.len() + usize::from(self.bth.pad_count()) + ICRC_LEN,
+        )
+    }
+
+    /// The pad bytes.
+    #[must_use]
+    pub fn pad(&self) -> &[u8] {
+        self.pad.get(..usize::from(self.bth.pad_count())).unwrap_or_default()
+    }
+
+    /// The ICRC as the packet carries it; zeroes where the capture is cut.
+    #[inline]
+    #[must_use]
+    pub fn icrc(&self) -> [u8; ICRC_LEN] {
+        self.icrc
+    }
+
+    /// Bytes that the lengths promise and the capture does not hold.
+    #[must_use]
+    pub fn missing(&self) -> usize {
+        self.missing
+    }
+
+    /// What follows the IP packet: Ethernet padding, or a trailer somebody added.
+    #[must_use]
+    pub fn trailer(&self) -> [&'a [u8]; 2] {
+        self.trailer
+    }
+
+    /// IP to the end of the BTH, as they are on the wire.
+    #[must_use]
+    pub fn headers(&self) -> &'a [u8] {
+        self.headers
+    }
+
+    /// The extension headers' bytes.
+    #[must_use]
+    pub fn ext_bytes(&self) -> &'a [u8] {
+        self.ext
+    }
+
+    /// The ICRC that the packet's contents call for, by the kernel of your choice; `None` if the
+    /// packet is cut.
+    #[inline]
+    #[must_use]
+    pub fn computed_icrc<C: Crc32>(&self) -> Option<[u8; ICRC_LEN]> {
+        if self.missing > 0 {
+            return None;
+        }
+        let mut icrc = match self.ip {
+            IpRef::V4(_) => Icrc::<C>::ipv4(self.headers.first_chunk::<IPV4_HEADERS>()?),
+            IpRef::V6(_) => Icrc::<C>::ipv6(self.headers.first_chunk::<IPV6_HEADERS>()?),
+        };
+        icrc.update(self.ext);
+        for segment in self.payload {
+            icrc.update(segment);
+        }
+        icrc.update(self.pad());
+        Some(icrc.finish())
+    }
+
+    /// Checks the ICRC with the default kernel.
+    #[inline]
+    #[must_use]
+    pub fn verify_icrc(&self) -> IcrcVerdict {
+        self.verify_icrc_with::<roce_crc::Crc>()
+    }
+
+    /// Checks the ICRC with the kernel of your choice.
+    #[inline]
+    #[must_use]
+    pub fn verify_icrc_with<C: Crc32>(&self) -> IcrcVerdict {
+        match self.computed_icrc::<C>() {
+            None => IcrcVerdict::NotCheckable(NotCheckable::Truncated),
+            Some(expected) if expected == self.icrc => IcrcVerdict::Valid,
+            Some(_) if self.icrc == [0; ICRC_LEN] => {
+                IcrcVerdict::NotCheckable(NotCheckable::NotFilled)
+            }
+            Some(expected) => IcrcVerdict::Invalid { expected, found: self.icrc },
+        }
+    }
+
+    /// The values that [`FrameBuilder::emit`] turns back into this packet.
+    #[must_use]
+    pub fn to_builder(&self) -> FrameBuilder {
+        FrameBuilder {
+            ethernet: self.ethernet(),
+            ip: self.ip(),
+            udp: self.udp(),
+            bth: self.bth(),
+            ext: self.ext_headers(),
+            pad: self.pad,
+        }
+    }
+}
+
+#[inline]
+fn ip_version(bytes: &[u8]) -> Result<EtherType, ParseError> {
+    match bytes.first() {
+        Some(first) if first >> 4 == 4 => Ok(EtherType::IPV4),
+        Some(first) if first >> 4 == 6 => Ok(EtherType::IPV6),
+        Some(first) => {
+            Err(ParseError::NotRoce { layer: Layer::Ipv4, found: u16::from(first >> 4) })
+        }
+        None => Err(ParseError::Truncated { layer: Layer::Ipv4, needed: Ipv4::LEN, available: 0 }),
+    }
+}
+
+/// The header an opcode ends with, to name in an error.
+fn last_header(info: &OpcodeInfo) -> HeaderKind {
+    info.headers.iter().last().unwrap_or(HeaderKind::Reth)
+}
+
+/// Two pieces read as one.
+#[derive(Clone, Copy)]
+struct Segments<'a>([&'a [u8]; 2]);
+
+impl<'a> Segments<'a> {
+    #[inline]
+    fn len(self) -> usize {
+        self.0[0].len() + self.0[1].len()
+    }
+
+    /// The part that starts at `from`, up to `len` bytes of it, as far as it exists.
+    #[inline]
+    fn range(self, from: usize, len: usize) -> [&'a [u8]; 2] {
+        let [a, b] = self.0;
+        let end = from.saturating_add(len);
+        let part = |piece: &'a [u8], start: usize| {
+            let low = from.saturating_sub(start).min(piece.len());
+            let high = end.saturating_sub(start).min(piece.len());
+            piece.get(low..high).unwrap_or_default()
+        };
+        [part(a, 0), part(b, a.len())]
+    }
+
+    /// Copies what starts at `from` into `out`, as far as it exists.
+    #[inline]
+    fn copy_to(self, from: usize, out: &mut [u8]) {
+        let [a, b] = self.range(from, out.len());
+        for (to, byte) in out.iter_mut().zip(a.iter().chain(b)) {
+            *to = *byte;
+        }
+    }
+}
+
+/// A packet in values: what [`Frame`] takes apart, put together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameBuilder {
+    /// Ethernet header; `None` for a packet that starts with IP.
+    pub ethernet: Option<Ethernet>,
+    /// IP header.
+    pub ip: Ip,
+    /// UDP header.
+    pub udp: Udp,
+    /// Base transport header.
+    pub bth: Bth,
+    /// Extension headers; those the opcode calls for are written.
+    pub ext: ExtHeaders,
+    /// Pad bytes, of which the BTH's pad count are written. Senders write zeroes.
+    pub pad: [u8; 3],
+}
+
+impl FrameBuilder {
+    /// Bytes before the payload.
+    #[must_use]
+    pub fn header_len(&self) -> usize {
+        self.ethernet.map_or(0, |ethernet| ethernet.header_len())
+            + self.ip.header_len()
+            + Udp::LEN
+            + Bth::LEN
+            + usize::from(self.bth.opcode.info().headers_len)
+    }
+
+    /// Sets the pad count, the UDP and IP lengths and the IPv4 checksum for `payload_len` bytes.
+    ///
+    /// # Errors
+    /// [`EmitError::TooLong`].
+    #[inline]
+    pub fn set_payload_len(&mut self, payload_len: usize) -> Result<(), EmitError> {
+        let pad_len = payload_len.wrapping_neg() & 3;
+        // At most 3.
+        self.bth.pad_count = pad_len.to_le_bytes()[0];
+        let ext_len = usize::from(self.bth.opcode.info().headers_len);
+        let len = payload_len.saturating_add(Udp::LEN + Bth::LEN + ext_len + pad_len + ICRC_LEN);
+        self.udp.length = u16::try_from(len).map_err(|_| EmitError::TooLong(len))?;
+        self.ip.set_payload_len(len)
+    }
+
+    /// Writes the packet into `out`: the headers as they stand, the payload copied, the pad, and
+    /// the ICRC computed anew. Says how many bytes. Lengths are written as they stand: call
+    /// [`FrameBuilder::set_payload_len`] first unless they came from a [`Frame`].
+    ///
+    /// # Errors
+    /// [`EmitError`]; `out` may be partly written.
+    pub fn emit<C: Crc32>(&self, payload: [&[u8]; 2], out: &mut [u8]) -> Result<usize, EmitError> {
+        let payload_len = payload[0].len() + payload[1].len();
+        let (len, ()) = self.emit_with::<C, _>(payload_len, out, |room, icrc| {
+            let copied = icrc.copy_update(room, payload[0]);
+            icrc.copy_update(room.get_mut(copied..).unwrap_or_default(), payload[1]);
+        })?;
+        Ok(len)
+    }
+
+    /// As [`FrameBuilder::emit`], with the payload put in place by `fill`, which must write and
+    /// feed to the ICRC exactly the bytes it is given. Returns the length and what `fill` returned.
+    ///
+    /// # Errors
+    /// [`EmitError`]; `out` may be partly written.
+    #[inline]
+    pub fn emit_with<C: Crc32, R>(
+        &self,
+        payload_len: usize,
+        out: &mut [u8],
+        fill: impl FnOnce(&mut [u8], &mut Icrc<C>) -> R,
+    ) -> Result<(usize, R), EmitError> {
+        let link_len = self.ethernet.map_or(0, |ethernet| ethernet.header_len());
+        let ip_len = self.ip.header_len();
+        let info = self.bth.opcode.info();
+        let ext_len = usize::from(info.headers_len);
+        let pad_len = usize::from(self.bth.pad_count & 3);
+        let needed =
+            link_len + ip_len + Udp::LEN + Bth::LEN + ext_len + payload_len + pad_len + ICRC_LEN;
+        let short = EmitError::NoRoom { needed, available: out.len() };
+        let out = out.get_mut(..needed).ok_or(short)?;
+
+        let (link, l3) = out.split_at_mut_checked(link_len).ok_or(short)?;
+        if let Some(ethernet) = &self.ethernet {
+            ethernet.emit(link)?;
+        }
+        let (headers, rest) = l3.split_at_mut_checked(ip_len + Udp::LEN + Bth::LEN).ok_or(short)?;
+        self.ip.emit(headers)?;
+        self.udp.emit(headers.get_mut(ip_len..).unwrap_or_default())?;
+        self.bth.emit(headers.get_mut(ip_len + Udp::LEN..).unwrap_or_default())?;
+        let mut icrc = match self.ip {
+            Ip::V4(_) => Icrc::<C>::ipv4(headers.first_chunk().ok_or(short)?),
+            Ip::V6(_) => Icrc::<C>::ipv6(headers.first_chunk().ok_or(short)?),
+        };
+        let (ext, rest) = rest.split_at_mut_checked(ext_len).ok_or(short)?;
+        self.ext.emit(info, ext)?;
+        icrc.update(ext);
+        let (payload, rest) = rest.split_at_mut_checked(payload_len).ok_or(short)?;
+        let filled = fill(payload, &mut icrc);
+        let (pad, rest) = rest.split_at_mut_checked(pad_len).ok_or(short)?;
+        for (to, byte) in pad.iter_mut().zip(self.pad) {
+            *to = byte;
+        }
+        icrc.update(pad);
+        crate::wire::put(&icrc.finish(), rest)?;
+        Ok((needed, filled))
+    }
+}

@@ -1,0 +1,129 @@
+//! The invariant CRC: what it covers and how it is computed and checked.
+//!
+//! `CRC-32(ff × 8 | IP | UDP | BTH | extension headers | payload | pad)`, in zlib's terms; the
+//! wire carries its four bytes least significant first. Before it is computed, the fields that
+//! routers and switches may change are set to ones: IPv4 type of service, time to live and header
+//! checksum; IPv6 traffic class, flow label and hop limit; the UDP checksum; and BTH byte 4
+//! (FECN, BECN, Resv6). Ethernet, VLAN tags and Ethernet padding are not covered
+//! (IBTA Vol. 1, 7.8.1 and Annex A17.3.3).
+
+use roce_crc::{Crc, Crc32};
+
+use crate::ib::Bth;
+use crate::net::{Ipv4, Ipv6, Udp};
+
+/// Bytes of the ICRC.
+pub const ICRC_LEN: usize = 4;
+
+/// IPv4 to the end of the BTH: the headers in which fields are masked.
+pub const IPV4_HEADERS: usize = Ipv4::LEN + Udp::LEN + Bth::LEN;
+
+/// IPv6 to the end of the BTH.
+pub const IPV6_HEADERS: usize = Ipv6::LEN + Udp::LEN + Bth::LEN;
+
+/// A sender's or a checker's running ICRC: start it on the headers, feed it what follows the BTH
+/// (while copying, if it has to be copied anyway), and take the four bytes.
+///
+/// ```
+/// use roce_codec::icrc::Icrc;
+///
+/// // IPv4, UDP and BTH of a zero-length SEND.
+/// let headers: [u8; 40] = [
+///     0x45, 0x02, 0, 0x2c, 0, 1, 0x40, 0, 0x40, 0x11, 0xb6, 0xba, 192, 0, 2, 1, 192, 0, 2, 2,
+///     0xc0, 0, 0x12, 0xb7, 0, 0x18, 0, 0,
+///     0x04, 0x40, 0xff, 0xff, 0, 0, 1, 0x23, 0x80, 0, 0, 5,
+/// ];
+/// let icrc: Icrc = Icrc::ipv4(&headers);
+/// assert_eq!(icrc.finish(), [0xc9, 0x0e, 0x17, 0x92]);
+/// ```
+#[derive(Clone)]
+pub struct Icrc<C: Crc32 = Crc>(C);
+
+impl<C: Crc32> Icrc<C> {
+    /// Starts on IPv4, UDP and BTH as they are on the wire.
+    #[inline]
+    #[must_use]
+    pub fn ipv4(headers: &[u8; IPV4_HEADERS]) -> Self {
+        // Eight bytes of ones stand for the LRH that RoCE does not have.
+        let mut masked = [0xff; 8 + IPV4_HEADERS];
+        masked[8..].copy_from_slice(headers);
+        masked[8 + 1] = 0xff;
+        masked[8 + 8] = 0xff;
+        masked[8 + 10] = 0xff;
+        masked[8 + 11] = 0xff;
+        masked[8 + 26] = 0xff;
+        masked[8 + 27] = 0xff;
+        masked[8 + 32] = 0xff;
+        Self::start(&masked)
+    }
+
+    /// Starts on IPv6, UDP and BTH as they are on the wire.
+    #[inline]
+    #[must_use]
+    pub fn ipv6(headers: &[u8; IPV6_HEADERS]) -> Self {
+        let mut masked = [0xff; 8 + IPV6_HEADERS];
+        masked[8..].copy_from_slice(headers);
+        masked[8] |= 0x0f;
+        masked[8 + 1] = 0xff;
+        masked[8 + 2] = 0xff;
+        masked[8 + 3] = 0xff;
+        masked[8 + 7] = 0xff;
+        masked[8 + 46] = 0xff;
+        masked[8 + 47] = 0xff;
+        masked[8 + 52] = 0xff;
+        Self::start(&masked)
+    }
+
+    #[inline]
+    fn start(masked: &[u8]) -> Self {
+        let mut crc = C::new();
+        crc.update(masked);
+        Self(crc)
+    }
+
+    /// Feeds what follows: extension headers, payload, pad.
+    #[inline]
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// Copies `src` to `dst` and feeds it, in one pass. Copies and feeds the shorter of the two
+    /// lengths and returns it.
+    #[inline]
+    pub fn copy_update(&mut self, dst: &mut [u8], src: &[u8]) -> usize {
+        self.0.copy_update(dst, src)
+    }
+
+    /// The bytes that belong on the wire.
+    #[inline]
+    #[must_use]
+    pub fn finish(&self) -> [u8; ICRC_LEN] {
+        self.0.finish().to_le_bytes()
+    }
+}
+
+/// What checking an ICRC found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum IcrcVerdict {
+    /// It is right.
+    Valid,
+    /// It is wrong.
+    Invalid {
+        /// What the packet's contents call for, in wire order.
+        expected: [u8; ICRC_LEN],
+        /// What the packet carries, in wire order.
+        found: [u8; ICRC_LEN],
+    },
+    /// It cannot be told.
+    NotCheckable(NotCheckable),
+}
+
+/// Why an ICRC cannot be checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum NotCheckable {
+    /// The capture cut the packet short.
+    Truncated,
+    /// The field is zero: captured before the sender's hardware filled it in.
+    NotFilled,
+}
