@@ -10,8 +10,7 @@ use crate::ib::{
 };
 use crate::icrc::{ICRC_LEN, IPV4_HEADERS, IPV6_HEADERS, Icrc, IcrcVerdict, NotCheckable};
 use crate::net::{
-    EtherType, Ethernet, Ip, Ipv4, Ipv4Wire, Ipv6, Ipv6Wire, ROCE_V2_PORT, Udp, UdpWire,
-    take_ethernet,
+    EtherType, Ethernet, Ip, Ipv4, Ipv4Wire, Ipv6Wire, ROCE_V2_PORT, Udp, UdpWire, take_ethernet,
 };
 use crate::wire::take;
 use crate::{EmitError, Layer, ParseError};

@@ -20,7 +20,7 @@ fn packets(path: &Path) -> Vec<Vec<u8>> {
     let mut reader = PcapReader::new(file).unwrap();
     let mut packets = Vec::new();
     while let Some(packet) = reader.next_packet() {
-        packets.push(packet.unwrap().data.into_owned());
+        packets.push(packet.unwrap().into_data().into_owned());
     }
     packets
 }
