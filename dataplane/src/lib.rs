@@ -1,4 +1,7 @@
 //! Ports and the poll-mode loop that run the RoCEv2 engine on AF_XDP, AF_PACKET or a bare core.
 #![cfg_attr(not(feature = "std"), no_std)]
 
+#[cfg(feature = "std")]
+pub mod host_memory;
+pub mod poll;
 pub mod port;

@@ -1,1 +1,60 @@
-//! The RoCEv2 transport, sans-IO: queue pairs, requester, completer, responder, memory keys.
+//! The RoCEv2 transport, sans-IO: the caller owns time, bytes and wire.
+//!
+//! An [`Engine`] is one shard. It works in pools the caller lends ([`Storage`]), allocates
+//! nothing, reads no clock, and touches memory only through a [`Backing`]. The calls, in the
+//! order of a poll loop's turn:
+//!
+//! | call | when |
+//! |---|---|
+//! | [`Engine::handle_burst`] | frames came |
+//! | [`Engine::handle_timeout`] | at or after [`Engine::poll_timeout`] |
+//! | [`Engine::poll_transmit`], [`Transmit::emit`] | until `None`, or the wire is full |
+//! | [`Engine::poll_cq`], [`Engine::poll_event`] | until `None` |
+//! | [`Engine::post_send`], [`Engine::post_recv`] | whenever there is work |
+//!
+//! Each bounds its own work: a burst by its length, a timeout call by [`TIMERS_PER_CALL`].
+//! Parts go by the names of Linux rxe: the requester builds requests, the completer takes
+//! answers, the responder executes the peer's requests. Decisions that a capture checker makes,
+//! too, are pure functions in [`rules`].
+#![cfg_attr(not(any(feature = "std", test)), no_std)]
+#![forbid(unsafe_code)]
+
+mod backing;
+mod completer;
+mod config;
+mod counters;
+mod cq;
+mod engine;
+mod event;
+mod memory;
+mod pool;
+mod qp;
+mod receive;
+mod requester;
+mod responder;
+pub mod rules;
+mod scheduler;
+mod storage;
+mod time;
+mod timer;
+mod transmit;
+mod wr;
+
+pub use backing::{Addr, AtomicOp, Backing, BackingFault};
+pub use config::{Config, Entropy, SeededEntropy};
+pub use counters::{Counters, DropReason, HwCounter};
+pub use cq::{Cq, CqSlot, CqeSlot, Wc, WcOpcode, WcStatus};
+pub use engine::{Engine, More, QpError, TIMERS_PER_CALL};
+pub use event::Event;
+pub use memory::{Access, MemoryError, Mr, MrAttr, MrSlot, Pd};
+pub use qp::{ModifyQp, NextHop, Path, QpInfo, QpInit, QpSlot, QpState, RtrAttr, RtsAttr};
+pub use receive::Rx;
+pub use responder::ReplaySlot;
+pub use scheduler::ReadyNode;
+#[cfg(feature = "std")]
+pub use storage::{HeapStorage, Limits};
+pub use storage::{StaticStorage, Storage};
+pub use time::Instant;
+pub use timer::TimerNode;
+pub use transmit::{Body, LinkHeader, Transmit, TransmitError};
+pub use wr::{PostError, RecvWqe, RecvWr, SendWqe, SendWr, Sge, WrOpcode};

@@ -2,11 +2,15 @@
 //!
 //! | port | runs on | feature |
 //! |---|---|---|
-//! | `loopback` | nothing: two ports joined in memory | |
-//! | `fault` | any other port: drops, duplicates, reorders, corrupts and delays by a seed | |
+//! | [`loopback`] | nothing: two ports joined in memory | |
+//! | `fault` | any other port: drops, duplicates, reorders, corrupts and delays by a seed | `std` |
 //! | `capture` | any other port: records what passes in a pcapng sink | `std` |
 //! | `packet` | an AF_PACKET socket | `packet` |
 //! | `af_xdp` | AF_XDP sockets, one a queue, and the program that steers UDP 4791 to them | `af-xdp` |
+
+#[cfg(feature = "std")]
+pub mod fault;
+pub mod loopback;
 
 use roce_codec::net::MacAddr;
 
@@ -72,6 +76,19 @@ pub struct PortCounters {
     pub tx_bytes: u64,
     /// Times [`Port::tx_reserve`] found no room.
     pub tx_full: u64,
+}
+
+impl PortCounters {
+    /// Nothing counted.
+    pub const ZERO: Self = Self {
+        rx_frames: 0,
+        rx_bytes: 0,
+        rx_missed: 0,
+        rx_oversize: 0,
+        tx_frames: 0,
+        tx_bytes: 0,
+        tx_full: 0,
+    };
 }
 
 /// A wire that carries Ethernet frames.

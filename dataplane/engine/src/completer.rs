@@ -1,0 +1,237 @@
+//! The completer: takes the peer's answers and completes requests.
+
+use roce_codec::Frame;
+use roce_codec::ib::{AethKind, Bth, NakCode, Operation, Psn};
+
+use crate::backing::Backing;
+use crate::counters::{DropReason, HwCounter};
+use crate::cq::{Wc, WcStatus};
+use crate::engine::{Engine, outstanding, wc_opcode};
+use crate::memory::Access;
+use crate::qp::QpState;
+use crate::wr::{SendWqe, WrOpcode};
+
+impl Engine<'_> {
+    /// Takes an answer for a queue pair.
+    pub(crate) fn handle_response<B: Backing>(
+        &mut self,
+        slot: u32,
+        frame: &Frame<'_>,
+        bth: &Bth,
+        backing: &B,
+    ) -> Result<(), DropReason> {
+        let Some(qp) = self.qps.get(slot) else { return Err(DropReason::UnknownQp) };
+        if qp.state != QpState::Rts {
+            return Err(DropReason::QpState);
+        }
+        // IBTA 9.7.5.2: an answer outside what is outstanding is a ghost.
+        if !outstanding(qp.requester.una, qp.requester.sent, bth.psn) {
+            return Err(DropReason::UnexpectedResponse);
+        }
+        match bth.opcode.info().operation {
+            Operation::Acknowledge => self.handle_acknowledge(slot, frame, bth.psn),
+            Operation::ReadResponse => self.handle_read_response(slot, frame, bth.psn, backing),
+            _ => self.handle_atomic_acknowledge(slot, frame, bth.psn, backing),
+        }
+    }
+
+    fn handle_acknowledge(
+        &mut self,
+        slot: u32,
+        frame: &Frame<'_>,
+        psn: Psn,
+    ) -> Result<(), DropReason> {
+        let Some(aeth) = frame.aeth() else { return Err(DropReason::Malformed) };
+        match aeth.syndrome.kind() {
+            AethKind::Ack(_) => self.acknowledge(slot, psn),
+            // Ignored, since a later version may give it a meaning that old peers survive.
+            AethKind::Reserved => Err(DropReason::ReservedSyndrome),
+            _ if !self.acknowledge_before(slot, psn)? => Ok(()),
+            AethKind::RnrNak(timer) => {
+                self.counters.count(HwCounter::RcvdRnrNak);
+                if self.wait_for_receiver(slot, timer.wait_ns()) {
+                    Ok(())
+                } else {
+                    Err(DropReason::RepeatedNak)
+                }
+            }
+            AethKind::Nak(NakCode::PsnSequenceError) => {
+                self.counters.count(HwCounter::PacketSeqErr);
+                if self.resend_once(slot) { Ok(()) } else { Err(DropReason::RepeatedNak) }
+            }
+            AethKind::Nak(code) => {
+                self.counters.count(HwCounter::RcvdFatalNak);
+                let status = match code {
+                    NakCode::InvalidRequest => WcStatus::RemoteInvalidRequest,
+                    NakCode::RemoteAccessError => WcStatus::RemoteAccess,
+                    _ => WcStatus::RemoteOperation,
+                };
+                self.fail_request(slot, status);
+                Ok(())
+            }
+        }
+    }
+
+    /// Everything up to `psn` arrived. A READ or atomic among it whose answer did not come is a
+    /// sequence error by implication (IBTA 9.7.5.2.1): it is asked for again, once.
+    fn acknowledge(&mut self, slot: u32, psn: Psn) -> Result<(), DropReason> {
+        let mut progress = false;
+        let mut lost_answer = false;
+        while let Some(wqe) = self.oldest(slot) {
+            if wqe.first_psn.is_after(psn) {
+                break;
+            }
+            if wqe.wr.opcode.awaits_response() {
+                lost_answer = true;
+                break;
+            }
+            progress = true;
+            if wqe.last_psn.is_after(psn) {
+                if let Some(qp) = self.qps.get_mut(slot) {
+                    qp.requester.una = psn.next();
+                }
+                break;
+            }
+            self.complete_oldest(slot, 0);
+        }
+        if progress {
+            self.progressed(slot);
+        }
+        if lost_answer {
+            self.counters.count(HwCounter::ImpliedNakSeqErr);
+            if !self.resend_once(slot) && !progress {
+                return Err(DropReason::RepeatedNak);
+            }
+        }
+        Ok(())
+    }
+
+    /// What is before `psn` arrived. `false` if a READ or atomic before it is unanswered: that
+    /// one's answer was lost and is being asked for again.
+    fn acknowledge_before(&mut self, slot: u32, psn: Psn) -> Result<bool, DropReason> {
+        let una = |engine: &Self| engine.qps.get(slot).map(|qp| qp.requester.una);
+        if una(self) == Some(psn) {
+            return Ok(true);
+        }
+        self.acknowledge(slot, psn.sub(1))?;
+        Ok(una(self) == Some(psn))
+    }
+
+    fn handle_read_response<B: Backing>(
+        &mut self,
+        slot: u32,
+        frame: &Frame<'_>,
+        psn: Psn,
+        backing: &B,
+    ) -> Result<(), DropReason> {
+        if !self.acknowledge_before(slot, psn)? {
+            return Ok(());
+        }
+        let wqe = self.oldest(slot).ok_or(DropReason::UnexpectedResponse)?;
+        let Some(qp) = self.qps.get(slot) else { return Err(DropReason::UnknownQp) };
+        if !matches!(wqe.wr.opcode, WrOpcode::RdmaRead { .. }) {
+            return Err(DropReason::UnexpectedResponse);
+        }
+        let mtu = qp.path_mtu.bytes();
+        let index = u32::try_from(psn.distance_from(wqe.first_psn)).unwrap_or(0);
+        let offset = index.saturating_mul(mtu).min(wqe.wr.sge.len);
+        let expected = (wqe.wr.sge.len - offset).min(mtu);
+        // First or Middle, whichever pass it is of: PSN and length say where it belongs.
+        if u32::try_from(frame.payload_len()).ok() != Some(expected) {
+            self.fail_request(slot, WcStatus::BadResponse);
+            return Ok(());
+        }
+        if !self.place(slot, &wqe, offset, expected, frame.payload(), backing) {
+            return Ok(());
+        }
+        if psn == wqe.last_psn {
+            self.complete_oldest(slot, wqe.wr.sge.len);
+        } else if let Some(qp) = self.qps.get_mut(slot) {
+            qp.requester.una = psn.next();
+        }
+        self.progressed(slot);
+        Ok(())
+    }
+
+    fn handle_atomic_acknowledge<B: Backing>(
+        &mut self,
+        slot: u32,
+        frame: &Frame<'_>,
+        psn: Psn,
+        backing: &B,
+    ) -> Result<(), DropReason> {
+        let answer = frame.atomic_ack_eth().ok_or(DropReason::Malformed)?;
+        if !self.acknowledge_before(slot, psn)? {
+            return Ok(());
+        }
+        let wqe = self.oldest(slot).ok_or(DropReason::UnexpectedResponse)?;
+        let atomic =
+            matches!(wqe.wr.opcode, WrOpcode::CompareSwap { .. } | WrOpcode::FetchAdd { .. });
+        if !atomic || wqe.first_psn != psn {
+            return Err(DropReason::UnexpectedResponse);
+        }
+        let original = answer.original.to_ne_bytes();
+        if self.place(slot, &wqe, 0, 8, [&original, &[]], backing) {
+            self.complete_oldest(slot, 8);
+            self.progressed(slot);
+        }
+        Ok(())
+    }
+
+    /// Puts received data into a request's memory; fails the request if it may not.
+    fn place<B: Backing>(
+        &mut self,
+        slot: u32,
+        wqe: &SendWqe,
+        offset: u32,
+        len: u32,
+        data: [&[u8]; 2],
+        backing: &B,
+    ) -> bool {
+        if len == 0 {
+            return true;
+        }
+        let Some(qp) = self.qps.get(slot) else { return false };
+        let sge = wqe.wr.sge;
+        let va = sge.va.wrapping_add(u64::from(offset));
+        let placed = self
+            .memory
+            .local(sge.lkey, qp.pd, va, len, Access::LOCAL_WRITE)
+            .is_ok_and(|addr| backing.write(addr, data).is_ok());
+        if !placed {
+            self.fail_request(slot, WcStatus::LocalProtection);
+        }
+        placed
+    }
+
+    fn oldest(&self, slot: u32) -> Option<SendWqe> {
+        let head = self.qps.get(slot)?.requester.queue.head();
+        self.sends.get(head.index()?).copied()
+    }
+
+    /// Completes the oldest request and moves past it.
+    fn complete_oldest(&mut self, slot: u32, byte_len: u32) {
+        let Some(qp) = self.qps.get_mut(slot) else { return };
+        let requester = &mut qp.requester;
+        let Some(index) = self.sends.pop_front(&mut requester.queue) else { return };
+        let Some(wqe) = self.sends.get(index).copied() else { return };
+        self.sends.give(index);
+        requester.una = wqe.last_psn.next();
+        if wqe.wr.opcode.awaits_response() {
+            requester.rd_outstanding = requester.rd_outstanding.saturating_sub(1);
+        }
+        if wqe.wr.signaled {
+            let wc = Wc {
+                wr_id: wqe.wr.wr_id,
+                status: WcStatus::Success,
+                opcode: wc_opcode(&wqe.wr.opcode),
+                byte_len,
+                imm: None,
+                qp: qp.qpn,
+                solicited: false,
+            };
+            let cq = qp.send_cq;
+            self.push_completion(cq, wc);
+        }
+    }
+}

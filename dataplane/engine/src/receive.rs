@@ -1,0 +1,110 @@
+//! What every received packet goes through before anything it says is believed.
+
+use heapless::Vec;
+use roce_codec::ib::{OpcodeClass, Operation, Service};
+use roce_codec::icrc::IcrcVerdict;
+use roce_codec::{Frame, ParseError, Start};
+
+use crate::backing::Backing;
+use crate::counters::{DropReason, HwCounter};
+use crate::engine::Engine;
+use crate::time::Instant;
+
+/// Frames that are parsed before the first of them is executed.
+const BATCH: usize = 32;
+
+/// A received frame.
+#[derive(Debug, Clone, Copy)]
+pub struct Rx<'a> {
+    /// The frame in one or two pieces, all headers in the first.
+    pub segments: [&'a [u8]; 2],
+    /// The layer it starts with.
+    pub start: Start,
+    /// Whether a NIC has checked the ICRC already.
+    pub icrc_verified: bool,
+}
+
+impl Engine<'_> {
+    /// Takes received frames, in order. Answers wait for [`Engine::poll_transmit`]: those of one
+    /// burst are coalesced.
+    pub fn handle_burst<B: Backing>(&mut self, now: Instant, burst: &[Rx<'_>], backing: &B) {
+        self.advance(now);
+        for batch in burst.chunks(BATCH) {
+            let frames: Vec<_, BATCH> = batch.iter().map(check_frame).collect();
+            for frame in frames {
+                self.counters.received += 1;
+                let handled = match frame {
+                    Ok(frame) => self.handle_frame(&frame, backing),
+                    Err(reason) => Err(reason),
+                };
+                match handled {
+                    Ok(()) => self.counters.acted_on += 1,
+                    Err(reason) => {
+                        if reason == DropReason::BadIcrc {
+                            self.counters.count(HwCounter::RxIcrcEncapsulated);
+                        }
+                        self.counters.drop(reason);
+                    }
+                }
+            }
+        }
+    }
+
+    /// One whole packet: for which queue pair, from whom, and for which of its halves.
+    fn handle_frame<B: Backing>(
+        &mut self,
+        frame: &Frame<'_>,
+        backing: &B,
+    ) -> Result<(), DropReason> {
+        let bth = frame.bth();
+        let info = bth.opcode.info();
+        // IBTA 9.6.1.1 (C9-38): the destination QP exists and is of the opcode's service.
+        let slot = self.find(bth.dest_qp).ok_or(DropReason::UnknownQp)?;
+        let qp = self.qps.get(slot).ok_or(DropReason::UnknownQp)?;
+        if info.operation == Operation::Cnp {
+            return Err(DropReason::Cnp);
+        }
+        if info.service != Service::Rc {
+            return Err(DropReason::WrongService);
+        }
+        if !qp.receives_requests() {
+            return Err(DropReason::QpState);
+        }
+        // IBTA 9.6.1.5: the connection's own addresses, nobody else's.
+        if frame.src() != qp.path.dst || frame.dst() != qp.path.src {
+            return Err(DropReason::Address);
+        }
+        // IBTA 9.6.1.1.2 (C9-41).
+        if !bth.pkey.matches(qp.pkey) {
+            return Err(DropReason::PKey);
+        }
+        if info.is_response() {
+            self.handle_response(slot, frame, &bth, backing)
+        } else {
+            self.handle_request(slot, frame, &bth, backing)
+        }
+    }
+}
+
+/// The checks that need no queue pair.
+fn check_frame<'a>(rx: &Rx<'a>) -> Result<Frame<'a>, DropReason> {
+    let frame = Frame::parse(rx.segments, rx.start).map_err(|error| match error {
+        ParseError::NotRoce { .. } => DropReason::NotRoce,
+        _ => DropReason::Malformed,
+    })?;
+    // IBTA 9.6.1.1: a packet with a wrong ICRC is discarded before anything in it is used.
+    if !rx.icrc_verified && frame.verify_icrc() != IcrcVerdict::Valid {
+        return Err(DropReason::BadIcrc);
+    }
+    let bth = frame.bth();
+    if bth.version != 0 {
+        return Err(DropReason::Version);
+    }
+    if bth.opcode.info().class != OpcodeClass::Known {
+        return Err(DropReason::UnknownOpcode);
+    }
+    if (frame.payload_len() + usize::from(bth.pad_count)) % 4 != 0 {
+        return Err(DropReason::Pad);
+    }
+    Ok(frame)
+}

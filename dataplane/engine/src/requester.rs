@@ -1,0 +1,416 @@
+//! The requester: turns send work requests into packets, and sends them again when it must.
+
+use roce_codec::ib::{AtomicEth, Bth, ExtHeaders, ImmDt, Opcode, Psn, RKey, Reth};
+
+use crate::counters::HwCounter;
+use crate::cq::WcStatus;
+use crate::engine::{Engine, wc_opcode};
+use crate::event::Event;
+use crate::memory::Access;
+use crate::pool::{Link, List};
+use crate::qp::{QpState, RtsAttr};
+use crate::scheduler::Class;
+use crate::time::Instant;
+use crate::transmit::{Body, Transmit};
+use crate::wr::{SendWqe, WrOpcode};
+
+/// The requester half of a queue pair.
+///
+/// PSNs from `una` to before `sent` are outstanding. `cursor` is the work request the next packet
+/// comes from and `cursor_psn` that packet's PSN: before `sent` while sending again.
+#[derive(Debug)]
+pub(crate) struct Requester {
+    pub(crate) queue: List,
+    pub(crate) una: Psn,
+    pub(crate) sent: Psn,
+    pub(crate) next_psn: Psn,
+    cursor: Link,
+    cursor_psn: Psn,
+    /// READs and atomics sent and not completed.
+    pub(crate) rd_outstanding: u8,
+    max_rd_atomic: u8,
+    /// Where the window starts if not at `una`: behind the last READ request, since the packets
+    /// of its answer are not ours to limit.
+    window_start: Psn,
+    since_ack_req: u32,
+    timeout_ns: Option<u64>,
+    retry_cnt: u8,
+    retry_left: u8,
+    rnr_retry: u8,
+    rnr_left: u8,
+    /// While the peer is not ready: when to try again.
+    rnr_until: Option<Instant>,
+    /// The PSN that a NAK, or a later answer, has made us send again from, until there is
+    /// progress: one event, one retry.
+    resent_from: Option<Psn>,
+}
+
+/// RNR retry count that means without end.
+const RNR_RETRY_INFINITE: u8 = 7;
+
+impl Requester {
+    pub(crate) const EMPTY: Self = Self {
+        queue: List::EMPTY,
+        una: Psn::new(0),
+        sent: Psn::new(0),
+        next_psn: Psn::new(0),
+        cursor: Link::NONE,
+        cursor_psn: Psn::new(0),
+        rd_outstanding: 0,
+        max_rd_atomic: 0,
+        window_start: Psn::new(0),
+        since_ack_req: 0,
+        timeout_ns: None,
+        retry_cnt: 0,
+        retry_left: 0,
+        rnr_retry: 0,
+        rnr_left: 0,
+        rnr_until: None,
+        resent_from: None,
+    };
+
+    pub(crate) fn new(attr: &RtsAttr) -> Self {
+        let mut requester = Self {
+            una: attr.sq_psn,
+            sent: attr.sq_psn,
+            next_psn: attr.sq_psn,
+            cursor_psn: attr.sq_psn,
+            window_start: attr.sq_psn,
+            ..Self::EMPTY
+        };
+        requester.set_retries(attr);
+        requester
+    }
+
+    /// Takes over everything but the PSN.
+    pub(crate) fn set_retries(&mut self, attr: &RtsAttr) {
+        self.max_rd_atomic = attr.max_rd_atomic;
+        self.timeout_ns = attr.timeout_ns();
+        self.retry_cnt = attr.retry_cnt.min(7);
+        self.retry_left = self.retry_cnt;
+        self.rnr_retry = attr.rnr_retry.min(RNR_RETRY_INFINITE);
+        self.rnr_left = self.rnr_retry;
+    }
+
+    /// Notes a work request appended to the queue.
+    pub(crate) fn posted(&mut self, index: u32, next_psn: Psn) {
+        if self.cursor.is_none() {
+            self.cursor = Link::to(index);
+        }
+        self.next_psn = next_psn;
+    }
+
+    /// Request packets sent and not acknowledged, since the last READ request.
+    fn in_window(&self) -> u32 {
+        let start = if self.window_start.is_after(self.una) { self.window_start } else { self.una };
+        u32::try_from(self.cursor_psn.distance_from(start)).unwrap_or(0)
+    }
+
+    const fn has_outstanding(&self) -> bool {
+        self.una.get() != self.sent.get()
+    }
+}
+
+/// One packet of a work request.
+struct Packet {
+    opcode: Opcode,
+    ext: ExtHeaders,
+    offset: u32,
+    len: u32,
+    /// PSNs it takes: a READ request as many as its answer has packets.
+    packets: u32,
+}
+
+impl Engine<'_> {
+    /// The next request packet, if the queue pair may send one now.
+    pub(crate) fn next_request(&mut self, slot: u32) -> Option<Transmit> {
+        let qp = self.qps.get_mut(slot)?;
+        let requester = &mut qp.requester;
+        if qp.state != QpState::Rts || requester.rnr_until.is_some() {
+            return None;
+        }
+        let wqe = *self.sends.get(requester.cursor.index()?)?;
+        let psn = requester.cursor_psn;
+        let in_window = requester.in_window();
+        if in_window >= self.config.window {
+            return None;
+        }
+        let awaits_response = wqe.wr.opcode.awaits_response();
+        if awaits_response && requester.rd_outstanding >= requester.max_rd_atomic {
+            return None;
+        }
+        let packet = wqe.packet(psn, qp.path_mtu.bytes());
+        // IBTA 9.7.1 (C9-58): never more than half of the PSNs, an answer's included.
+        let in_flight = u32::try_from(psn.distance_from(requester.una)).unwrap_or(0);
+        if in_flight.saturating_add(packet.packets) > Psn::HALF {
+            return None;
+        }
+
+        let next = psn.add(packet.packets);
+        let last_of_message = next == wqe.last_psn.next();
+        let last_again = next == requester.sent;
+        requester.since_ack_req += 1;
+        let mut bth = Bth::new(packet.opcode, qp.dest_qpn, psn);
+        bth.pkey = qp.pkey;
+        bth.solicited = wqe.wr.solicited && last_of_message;
+        // So that the queue never falls silent with something unacknowledged.
+        bth.ack_req = !awaits_response
+            && (last_of_message
+                || last_again
+                || requester.since_ack_req >= self.config.ack_interval
+                || in_window + 1 == self.config.window);
+        let body = if packet.len == 0 {
+            Body::Empty
+        } else {
+            let sge = wqe.wr.sge;
+            let va = sge.va.wrapping_add(u64::from(packet.offset));
+            match self.memory.local(sge.lkey, qp.pd, va, packet.len, Access::NONE) {
+                Ok(addr) => Body::Region { addr, len: packet.len },
+                Err(_) => {
+                    self.fail_request(slot, WcStatus::LocalProtection);
+                    return None;
+                }
+            }
+        };
+
+        if bth.ack_req {
+            requester.since_ack_req = 0;
+        }
+        if awaits_response {
+            requester.rd_outstanding += 1;
+            requester.window_start = next;
+        }
+        if psn.is_before(requester.sent) {
+            self.counters.count(HwCounter::Retransmissions);
+        }
+        requester.cursor_psn = next;
+        if next.is_after(requester.sent) {
+            requester.sent = next;
+        }
+        if last_of_message {
+            requester.cursor = self.sends.next(requester.cursor);
+        }
+        if let Some(timeout_ns) = requester.timeout_ns
+            && !self.timers.is_armed(slot)
+        {
+            self.timers.arm(slot, self.now.add_ns(timeout_ns));
+        }
+        Some(Transmit { qp: qp.qpn, path: qp.path, bth, ext: packet.ext, body })
+    }
+
+    /// Goes back to the oldest unacknowledged packet.
+    pub(crate) fn resend(&mut self, slot: u32) {
+        let Some(qp) = self.qps.get_mut(slot) else { return };
+        let requester = &mut qp.requester;
+        requester.cursor = requester.queue.head();
+        requester.cursor_psn = requester.una;
+        requester.window_start = requester.una;
+        requester.rd_outstanding = 0;
+        requester.since_ack_req = 0;
+        self.ready.push(Class::Data, slot);
+    }
+
+    /// Sends again from the oldest unacknowledged packet because an answer says that it is
+    /// missing; says whether that is news. Costs a retry.
+    pub(crate) fn resend_once(&mut self, slot: u32) -> bool {
+        let Some(qp) = self.qps.get_mut(slot) else { return false };
+        let requester = &mut qp.requester;
+        if requester.resent_from == Some(requester.una) {
+            return false;
+        }
+        requester.resent_from = Some(requester.una);
+        self.retry(slot);
+        true
+    }
+
+    /// Uses up a retry, or ends the connection when there is none left.
+    fn retry(&mut self, slot: u32) {
+        let Some(qp) = self.qps.get_mut(slot) else { return };
+        if qp.requester.retry_left == 0 {
+            self.counters.count(HwCounter::RetryExceededErr);
+            self.fail_request(slot, WcStatus::RetryExceeded);
+            return;
+        }
+        qp.requester.retry_left -= 1;
+        self.resend(slot);
+        self.restart_timer(slot);
+    }
+
+    /// The peer is not ready: waits, or ends the connection after too many times. Says whether
+    /// that is news.
+    pub(crate) fn wait_for_receiver(&mut self, slot: u32, wait_ns: u64) -> bool {
+        let Some(qp) = self.qps.get_mut(slot) else { return false };
+        let requester = &mut qp.requester;
+        if requester.rnr_until.is_some() {
+            return false;
+        }
+        if requester.rnr_retry != RNR_RETRY_INFINITE {
+            if requester.rnr_left == 0 {
+                self.counters.count(HwCounter::RnrNakRetryErr);
+                self.fail_request(slot, WcStatus::RnrRetryExceeded);
+                return true;
+            }
+            requester.rnr_left -= 1;
+        }
+        let until = self.now.add_ns(wait_ns);
+        requester.rnr_until = Some(until);
+        self.resend(slot);
+        // The acknowledge timer stops meanwhile (IBTA 9.7.6.1.3).
+        self.timers.arm(slot, until);
+        true
+    }
+
+    /// The timer of a queue pair went off: the wait for the receiver is over, or no answer came.
+    pub(crate) fn requester_timeout(&mut self, slot: u32) {
+        let Some(qp) = self.qps.get_mut(slot) else { return };
+        if qp.requester.rnr_until.take().is_some() {
+            self.ready.push(Class::Data, slot);
+            return;
+        }
+        if qp.requester.has_outstanding() {
+            self.counters.count(HwCounter::LocalAckTimeoutErr);
+            qp.requester.resent_from = None;
+            self.retry(slot);
+        }
+    }
+
+    /// After progress: all retries are there again, and the timer starts anew.
+    pub(crate) fn progressed(&mut self, slot: u32) {
+        let Some(qp) = self.qps.get_mut(slot) else { return };
+        let requester = &mut qp.requester;
+        requester.retry_left = requester.retry_cnt;
+        requester.rnr_left = requester.rnr_retry;
+        requester.resent_from = None;
+        if requester.rnr_until.take().is_some() {
+            self.timers.disarm(slot);
+        }
+        // An acknowledgement may cover what was about to be sent again.
+        if requester.cursor_psn.is_before(requester.una) {
+            self.resend(slot);
+        }
+        self.restart_timer(slot);
+        // The window has moved.
+        self.ready.push(Class::Data, slot);
+    }
+
+    fn restart_timer(&mut self, slot: u32) {
+        let Some(qp) = self.qps.get(slot) else { return };
+        match qp.requester.timeout_ns {
+            Some(timeout_ns) if qp.requester.has_outstanding() => {
+                self.timers.arm(slot, self.now.add_ns(timeout_ns));
+            }
+            _ => self.timers.disarm(slot),
+        }
+    }
+
+    /// Ends the oldest request with an error, flushes the others, and moves to error.
+    pub(crate) fn fail_request(&mut self, slot: u32, status: WcStatus) {
+        let Some(qp) = self.qps.get_mut(slot) else { return };
+        let qpn = qp.qpn;
+        if let Some(index) = self.sends.pop_front(&mut qp.requester.queue) {
+            let wr = self.sends.get(index).map(|wqe| wqe.wr);
+            self.sends.give(index);
+            if let Some(wr) = wr {
+                self.complete(slot, wr.wr_id, status, wc_opcode(&wr.opcode));
+            }
+        }
+        self.events.push(Event::RequestFailed { qp: qpn, status });
+        self.enter_error(slot);
+    }
+
+    /// Completes all send requests as flushed.
+    pub(crate) fn flush_sends(&mut self, slot: u32) {
+        loop {
+            let Some(qp) = self.qps.get_mut(slot) else { return };
+            qp.requester.cursor = Link::NONE;
+            let Some(index) = self.sends.pop_front(&mut qp.requester.queue) else { return };
+            let wr = self.sends.get(index).map(|wqe| wqe.wr);
+            self.sends.give(index);
+            if let Some(wr) = wr {
+                self.complete(slot, wr.wr_id, WcStatus::WrFlush, wc_opcode(&wr.opcode));
+            }
+        }
+    }
+}
+
+impl SendWqe {
+    /// The packet with this PSN.
+    fn packet(&self, psn: Psn, mtu: u32) -> Packet {
+        let index = u32::try_from(psn.distance_from(self.first_psn)).unwrap_or(0);
+        let offset = index.saturating_mul(mtu).min(self.wr.sge.len);
+        let left = self.wr.sge.len - offset;
+        let (first, last) = (psn == self.first_psn, psn == self.last_psn);
+        let len = left.min(mtu);
+        match self.wr.opcode {
+            WrOpcode::Send => {
+                let opcode = match (first, last) {
+                    (true, true) => Opcode::RC_SEND_ONLY,
+                    (true, false) => Opcode::RC_SEND_FIRST,
+                    (false, false) => Opcode::RC_SEND_MIDDLE,
+                    (false, true) => Opcode::RC_SEND_LAST,
+                };
+                Packet { opcode, ext: ExtHeaders::NONE, offset, len, packets: 1 }
+            }
+            WrOpcode::SendWithImm(imm) => {
+                let opcode = match (first, last) {
+                    (true, true) => Opcode::RC_SEND_ONLY_IMM,
+                    (true, false) => Opcode::RC_SEND_FIRST,
+                    (false, false) => Opcode::RC_SEND_MIDDLE,
+                    (false, true) => Opcode::RC_SEND_LAST_IMM,
+                };
+                let ext = ExtHeaders { imm_dt: Some(ImmDt(imm)), ..ExtHeaders::NONE };
+                Packet { opcode, ext, offset, len, packets: 1 }
+            }
+            WrOpcode::RdmaWrite { va, rkey } => {
+                let opcode = match (first, last) {
+                    (true, true) => Opcode::RC_RDMA_WRITE_ONLY,
+                    (true, false) => Opcode::RC_RDMA_WRITE_FIRST,
+                    (false, false) => Opcode::RC_RDMA_WRITE_MIDDLE,
+                    (false, true) => Opcode::RC_RDMA_WRITE_LAST,
+                };
+                let ext = ExtHeaders { reth: Some(self.reth(va, rkey)), ..ExtHeaders::NONE };
+                Packet { opcode, ext, offset, len, packets: 1 }
+            }
+            WrOpcode::RdmaWriteWithImm { va, rkey, imm } => {
+                let opcode = match (first, last) {
+                    (true, true) => Opcode::RC_RDMA_WRITE_ONLY_IMM,
+                    (true, false) => Opcode::RC_RDMA_WRITE_FIRST,
+                    (false, false) => Opcode::RC_RDMA_WRITE_MIDDLE,
+                    (false, true) => Opcode::RC_RDMA_WRITE_LAST_IMM,
+                };
+                let ext = ExtHeaders {
+                    reth: Some(self.reth(va, rkey)),
+                    imm_dt: Some(ImmDt(imm)),
+                    ..ExtHeaders::NONE
+                };
+                Packet { opcode, ext, offset, len, packets: 1 }
+            }
+            WrOpcode::RdmaRead { va, rkey } => {
+                // Sent again, it asks for what has not come yet.
+                let va = va.wrapping_add(u64::from(offset));
+                let reth = Reth { va, rkey, dma_len: left };
+                let ext = ExtHeaders { reth: Some(reth), ..ExtHeaders::NONE };
+                let behind = self.last_psn.distance_from(psn);
+                let packets = u32::try_from(behind).unwrap_or(0) + 1;
+                Packet { opcode: Opcode::RC_RDMA_READ_REQUEST, ext, offset: 0, len: 0, packets }
+            }
+            WrOpcode::CompareSwap { va, rkey, compare, swap } => {
+                let eth = AtomicEth { va, rkey, swap_add: swap, compare };
+                Self::atomic(Opcode::RC_COMPARE_SWAP, eth)
+            }
+            WrOpcode::FetchAdd { va, rkey, add } => {
+                let eth = AtomicEth { va, rkey, swap_add: add, compare: 0 };
+                Self::atomic(Opcode::RC_FETCH_ADD, eth)
+            }
+        }
+    }
+
+    fn atomic(opcode: Opcode, eth: AtomicEth) -> Packet {
+        let ext = ExtHeaders { atomic_eth: Some(eth), ..ExtHeaders::NONE };
+        Packet { opcode, ext, offset: 0, len: 0, packets: 1 }
+    }
+
+    const fn reth(&self, va: u64, rkey: RKey) -> Reth {
+        Reth { va, rkey, dma_len: self.wr.sge.len }
+    }
+}

@@ -1,0 +1,194 @@
+//! The memory an engine works in, lent by the caller.
+
+use crate::cq::{CqSlot, CqeSlot};
+use crate::event::Event;
+use crate::memory::MrSlot;
+use crate::qp::QpSlot;
+use crate::responder::ReplaySlot;
+use crate::scheduler::ReadyNode;
+use crate::timer::TimerNode;
+use crate::wr::{RecvWqe, SendWqe};
+
+/// Pools of slots. An engine allocates nothing: how much it can hold is how much it was lent.
+///
+/// `timers` and `ready` must be as long as `qps`; the shortest of the three counts. `replays` is
+/// shared out evenly: `replays.len() / qps.len()` READs and atomics a queue pair.
+#[derive(Debug)]
+pub struct Storage<'s> {
+    /// Queue pairs.
+    pub qps: &'s mut [QpSlot],
+    /// A timer for each queue pair.
+    pub timers: &'s mut [TimerNode],
+    /// A place in the send queues for each queue pair.
+    pub ready: &'s mut [ReadyNode],
+    /// READs and atomics kept for replay.
+    pub replays: &'s mut [ReplaySlot],
+    /// Memory regions.
+    pub mrs: &'s mut [MrSlot],
+    /// Completion queues.
+    pub cqs: &'s mut [CqSlot],
+    /// Completions, shared by all queues.
+    pub cqes: &'s mut [CqeSlot],
+    /// Send work requests, shared by all queue pairs.
+    pub send_wqes: &'s mut [SendWqe],
+    /// Receive work requests, shared by all queue pairs.
+    pub recv_wqes: &'s mut [RecvWqe],
+    /// Asynchronous events waiting to be polled.
+    pub events: &'s mut [Option<Event>],
+}
+
+/// Pools of fixed sizes for a `static` or a stack: queue pairs, replays in all, regions,
+/// completion queues, completions, send and receive work requests, events.
+#[derive(Debug)]
+pub struct StaticStorage<
+    const QPS: usize,
+    const REPLAYS: usize,
+    const MRS: usize,
+    const CQS: usize,
+    const CQES: usize,
+    const SENDS: usize,
+    const RECVS: usize,
+    const EVENTS: usize,
+> {
+    qps: [QpSlot; QPS],
+    timers: [TimerNode; QPS],
+    ready: [ReadyNode; QPS],
+    replays: [ReplaySlot; REPLAYS],
+    mrs: [MrSlot; MRS],
+    cqs: [CqSlot; CQS],
+    cqes: [CqeSlot; CQES],
+    send_wqes: [SendWqe; SENDS],
+    recv_wqes: [RecvWqe; RECVS],
+    events: [Option<Event>; EVENTS],
+}
+
+impl<
+    const QPS: usize,
+    const REPLAYS: usize,
+    const MRS: usize,
+    const CQS: usize,
+    const CQES: usize,
+    const SENDS: usize,
+    const RECVS: usize,
+    const EVENTS: usize,
+> StaticStorage<QPS, REPLAYS, MRS, CQS, CQES, SENDS, RECVS, EVENTS>
+{
+    /// Empty pools.
+    pub const EMPTY: Self = Self {
+        qps: [const { QpSlot::EMPTY }; QPS],
+        timers: [TimerNode::EMPTY; QPS],
+        ready: [ReadyNode::EMPTY; QPS],
+        replays: [ReplaySlot::EMPTY; REPLAYS],
+        mrs: [MrSlot::EMPTY; MRS],
+        cqs: [CqSlot::EMPTY; CQS],
+        cqes: [CqeSlot::EMPTY; CQES],
+        send_wqes: [SendWqe::EMPTY; SENDS],
+        recv_wqes: [RecvWqe::EMPTY; RECVS],
+        events: [None; EVENTS],
+    };
+
+    /// Lends the pools to an engine.
+    pub fn lend(&mut self) -> Storage<'_> {
+        Storage {
+            qps: &mut self.qps,
+            timers: &mut self.timers,
+            ready: &mut self.ready,
+            replays: &mut self.replays,
+            mrs: &mut self.mrs,
+            cqs: &mut self.cqs,
+            cqes: &mut self.cqes,
+            send_wqes: &mut self.send_wqes,
+            recv_wqes: &mut self.recv_wqes,
+            events: &mut self.events,
+        }
+    }
+}
+
+/// How large the pools of a [`HeapStorage`] are.
+#[cfg(feature = "std")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Queue pairs.
+    pub qps: usize,
+    /// READs and atomics kept for replay, a queue pair.
+    pub replays_per_qp: usize,
+    /// Memory regions.
+    pub mrs: usize,
+    /// Completion queues.
+    pub cqs: usize,
+    /// Completions.
+    pub cqes: usize,
+    /// Send work requests.
+    pub send_wqes: usize,
+    /// Receive work requests.
+    pub recv_wqes: usize,
+    /// Events.
+    pub events: usize,
+}
+
+#[cfg(feature = "std")]
+impl Limits {
+    /// Enough for a small server: 64 queue pairs of 512 work requests each way.
+    pub const SMALL: Self = Self {
+        qps: 64,
+        replays_per_qp: 16,
+        mrs: 256,
+        cqs: 64,
+        cqes: 65536,
+        send_wqes: 32768,
+        recv_wqes: 32768,
+        events: 4096,
+    };
+}
+
+/// Pools on the heap, allocated once.
+#[cfg(feature = "std")]
+#[derive(Debug)]
+pub struct HeapStorage {
+    qps: Box<[QpSlot]>,
+    timers: Box<[TimerNode]>,
+    ready: Box<[ReadyNode]>,
+    replays: Box<[ReplaySlot]>,
+    mrs: Box<[MrSlot]>,
+    cqs: Box<[CqSlot]>,
+    cqes: Box<[CqeSlot]>,
+    send_wqes: Box<[SendWqe]>,
+    recv_wqes: Box<[RecvWqe]>,
+    events: Box<[Option<Event>]>,
+}
+
+#[cfg(feature = "std")]
+impl HeapStorage {
+    /// Allocates pools of these sizes.
+    #[must_use]
+    pub fn new(limits: &Limits) -> Self {
+        Self {
+            qps: (0..limits.qps).map(|_| QpSlot::EMPTY).collect(),
+            timers: vec![TimerNode::EMPTY; limits.qps].into(),
+            ready: vec![ReadyNode::EMPTY; limits.qps].into(),
+            replays: vec![ReplaySlot::EMPTY; limits.qps * limits.replays_per_qp].into(),
+            mrs: vec![MrSlot::EMPTY; limits.mrs].into(),
+            cqs: vec![CqSlot::EMPTY; limits.cqs].into(),
+            cqes: vec![CqeSlot::EMPTY; limits.cqes].into(),
+            send_wqes: vec![SendWqe::EMPTY; limits.send_wqes].into(),
+            recv_wqes: vec![RecvWqe::EMPTY; limits.recv_wqes].into(),
+            events: vec![None; limits.events].into(),
+        }
+    }
+
+    /// Lends the pools to an engine.
+    pub fn lend(&mut self) -> Storage<'_> {
+        Storage {
+            qps: &mut self.qps,
+            timers: &mut self.timers,
+            ready: &mut self.ready,
+            replays: &mut self.replays,
+            mrs: &mut self.mrs,
+            cqs: &mut self.cqs,
+            cqes: &mut self.cqes,
+            send_wqes: &mut self.send_wqes,
+            recv_wqes: &mut self.recv_wqes,
+            events: &mut self.events,
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Work requests: what the caller posts, and the slots they wait in.
+
+use core::fmt;
+
+use roce_codec::ib::{LKey, Psn, RKey};
+
+use crate::pool::{Link, Linked};
+
+/// A piece of local memory: one scatter-gather element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sge {
+    /// Virtual address.
+    pub va: u64,
+    /// Bytes, at most 2³¹.
+    pub len: u32,
+    /// The key of the region it lies in.
+    pub lkey: LKey,
+}
+
+/// What a send work request does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WrOpcode {
+    /// SEND the local memory to the peer's next receive.
+    Send,
+    /// As `Send`, with four bytes for the receiver's completion.
+    SendWithImm(u32),
+    /// WRITE the local memory to the peer's.
+    RdmaWrite {
+        /// Where to.
+        va: u64,
+        /// By what right.
+        rkey: RKey,
+    },
+    /// As `RdmaWrite`, and consume a receive of the peer's.
+    RdmaWriteWithImm {
+        /// Where to.
+        va: u64,
+        /// By what right.
+        rkey: RKey,
+        /// Four bytes for the receiver's completion.
+        imm: u32,
+    },
+    /// READ the peer's memory into the local.
+    RdmaRead {
+        /// Where from.
+        va: u64,
+        /// By what right.
+        rkey: RKey,
+    },
+    /// Compare eight bytes at the peer and swap if equal; the local memory receives what they
+    /// held.
+    CompareSwap {
+        /// Where, a multiple of 8.
+        va: u64,
+        /// By what right.
+        rkey: RKey,
+        /// What they must hold.
+        compare: u64,
+        /// What they are set to.
+        swap: u64,
+    },
+    /// Add to eight bytes at the peer; the local memory receives what they held.
+    FetchAdd {
+        /// Where, a multiple of 8.
+        va: u64,
+        /// By what right.
+        rkey: RKey,
+        /// What to add.
+        add: u64,
+    },
+}
+
+impl WrOpcode {
+    /// Whether the answer carries data, so that only it completes the request.
+    #[inline]
+    pub(crate) const fn awaits_response(self) -> bool {
+        matches!(self, Self::RdmaRead { .. } | Self::CompareSwap { .. } | Self::FetchAdd { .. })
+    }
+}
+
+/// A request for the send queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SendWr {
+    /// Comes back in the completion.
+    pub wr_id: u64,
+    /// What to do.
+    pub opcode: WrOpcode,
+    /// The local memory.
+    pub sge: Sge,
+    /// Whether success is reported; errors always are.
+    pub signaled: bool,
+    /// Whether the receiver's consumer is to be woken.
+    pub solicited: bool,
+}
+
+/// A request for the receive queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecvWr {
+    /// Comes back in the completion.
+    pub wr_id: u64,
+    /// The memory a SEND is placed in.
+    pub sge: Sge,
+}
+
+/// Why a work request was not taken: the caller's misuse, or a full queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PostError {
+    /// No queue pair has this number.
+    UnknownQp,
+    /// The queue pair's state does not allow it.
+    State,
+    /// The queue is full; poll completions and try again.
+    QueueFull,
+    /// The local key, its protection domain, its rights or the range.
+    LocalProtection,
+    /// Longer than 2³¹ bytes; or an atomic on other than 8 bytes.
+    Length,
+}
+
+impl fmt::Display for PostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::UnknownQp => "no queue pair has this number",
+            Self::State => "the queue pair's state does not allow it",
+            Self::QueueFull => "the work queue is full",
+            Self::LocalProtection => "local key, rights or range",
+            Self::Length => "length not allowed for the operation",
+        })
+    }
+}
+
+impl core::error::Error for PostError {}
+
+/// A waiting send request; part of [`Storage`](crate::Storage).
+#[derive(Debug, Clone, Copy)]
+pub struct SendWqe {
+    link: Link,
+    pub(crate) wr: SendWr,
+    /// The PSNs it takes: a READ as many as its answer has packets.
+    pub(crate) first_psn: Psn,
+    pub(crate) last_psn: Psn,
+}
+
+impl SendWqe {
+    /// An empty slot.
+    pub const EMPTY: Self = Self {
+        link: Link::NONE,
+        wr: SendWr {
+            wr_id: 0,
+            opcode: WrOpcode::Send,
+            sge: Sge { va: 0, len: 0, lkey: LKey(0) },
+            signaled: false,
+            solicited: false,
+        },
+        first_psn: Psn::new(0),
+        last_psn: Psn::new(0),
+    };
+}
+
+impl Linked for SendWqe {
+    fn link(&mut self) -> &mut Link {
+        &mut self.link
+    }
+}
+
+/// A waiting receive request; part of [`Storage`](crate::Storage).
+#[derive(Debug, Clone, Copy)]
+pub struct RecvWqe {
+    link: Link,
+    pub(crate) wr: RecvWr,
+}
+
+impl RecvWqe {
+    /// An empty slot.
+    pub const EMPTY: Self = Self {
+        link: Link::NONE,
+        wr: RecvWr { wr_id: 0, sge: Sge { va: 0, len: 0, lkey: LKey(0) } },
+    };
+}
+
+impl Linked for RecvWqe {
+    fn link(&mut self) -> &mut Link {
+        &mut self.link
+    }
+}
