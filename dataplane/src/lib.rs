@@ -2,3 +2,5 @@
 #![cfg_attr(not(feature = "std"), no_std)]
 
 pub mod port;
+#[cfg(all(feature = "std", target_os = "linux"))]
+mod sys;

@@ -8,6 +8,12 @@
 //! | `packet` | an AF_PACKET socket | `packet` |
 //! | `af_xdp` | AF_XDP sockets, one a queue, and the program that steers UDP 4791 to them | `af-xdp` |
 
+pub mod error;
+#[cfg(all(feature = "std", target_os = "linux"))]
+mod interface;
+#[cfg(all(feature = "packet", target_os = "linux"))]
+pub mod packet;
+
 use roce_codec::net::MacAddr;
 
 /// Frames in one burst, at most.
@@ -70,6 +76,8 @@ pub struct PortCounters {
     pub tx_frames: u64,
     /// Bytes in them.
     pub tx_bytes: u64,
+    /// Frames committed that the device or kernel then refused.
+    pub tx_dropped: u64,
     /// Times [`Port::tx_reserve`] found no room.
     pub tx_full: u64,
 }
