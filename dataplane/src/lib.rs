@@ -3,4 +3,6 @@
 
 pub mod port;
 #[cfg(all(feature = "std", target_os = "linux"))]
+mod rtnetlink;
+#[cfg(all(feature = "std", target_os = "linux"))]
 mod sys;

@@ -18,6 +18,11 @@ pub(crate) fn errno(error: &io::Error) -> c_int {
     error.raw_os_error().unwrap_or(0)
 }
 
+/// A small number in the integer type that this C library has in its place: they differ.
+pub(crate) fn fit<A, B: TryFrom<A> + Default>(small: A) -> B {
+    B::try_from(small).unwrap_or_default()
+}
+
 /// The length of a `T` as the socket calls want it.
 fn socklen_of<T>() -> libc::socklen_t {
     libc::socklen_t::try_from(size_of::<T>()).unwrap_or(libc::socklen_t::MAX)
@@ -43,13 +48,13 @@ unsafe impl Plain for libc::sockaddr_in6 {}
 // SAFETY: integers, no pointer.
 unsafe impl Plain for libc::sockaddr_xdp {}
 // SAFETY: integers, no pointer.
-unsafe impl Plain for libc::packet_mreq {}
-// SAFETY: integers, no pointer.
 unsafe impl Plain for libc::xdp_mmap_offsets {}
 // SAFETY: integers, no pointer.
 unsafe impl Plain for libc::xdp_statistics {}
 // SAFETY: integers, no pointer.
 unsafe impl Plain for libc::xdp_options {}
+// SAFETY: integers, no pointer.
+unsafe impl Plain for libc::timeval {}
 // SAFETY: an array of bytes.
 unsafe impl<const N: usize> Plain for [u8; N] {}
 // SAFETY: an array of integers.
@@ -125,6 +130,16 @@ pub(crate) fn get_option<T: Plain>(
     Ok((value, usize::try_from(length).unwrap_or(0)))
 }
 
+/// `send(2)` of all of `bytes` at once, as datagram sockets do.
+pub(crate) fn send(fd: BorrowedFd<'_>, bytes: &[u8], flags: c_int) -> io::Result<()> {
+    // SAFETY: the slice is live and as long as said; the kernel only reads it.
+    let sent = unsafe { libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) };
+    if sent < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
 /// Waits until one of `fds` is readable or `timeout_ns` nanoseconds have passed.
 pub(crate) fn wait_readable(fds: &mut [libc::pollfd], timeout_ns: u64) {
     const NS_PER_S: u64 = 1_000_000_000;
@@ -137,21 +152,10 @@ pub(crate) fn wait_readable(fds: &mut [libc::pollfd], timeout_ns: u64) {
     // An error (a signal, say) means only that the wait was short, which callers allow for.
     // SAFETY: `fds` is an exclusive slice of `count` entries and `timeout` outlives the call; the
     // signal mask is absent.
-    let _ = unsafe {
-        libc::ppoll(
-            fds.as_mut_ptr(),
-            count,
-            &raw const timeout,
-            std::ptr::null(),
-        )
-    };
+    let _ = unsafe { libc::ppoll(fds.as_mut_ptr(), count, &raw const timeout, std::ptr::null()) };
 }
 
 /// A `pollfd` that waits for input.
 pub(crate) fn readable(fd: BorrowedFd<'_>) -> libc::pollfd {
-    libc::pollfd {
-        fd: fd.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
-    }
+    libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }
 }

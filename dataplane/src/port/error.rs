@@ -12,9 +12,7 @@ impl KernelName {
     pub fn new(name: &str) -> Option<Self> {
         let mut bytes = [0; 16];
         let valid = (1..16).contains(&name.len()) && !name.contains(['\0', '/']);
-        bytes
-            .get_mut(..name.len())?
-            .copy_from_slice(name.as_bytes());
+        bytes.get_mut(..name.len())?.copy_from_slice(name.as_bytes());
         valid.then_some(Self(bytes))
     }
 
@@ -22,12 +20,7 @@ impl KernelName {
     #[must_use]
     pub fn from_kernel(bytes: [u8; 16]) -> Self {
         let mut name = [0; 16];
-        for (to, from) in name
-            .iter_mut()
-            .zip(bytes)
-            .take_while(|(_, from)| *from != 0)
-            .take(15)
-        {
+        for (to, from) in name.iter_mut().zip(bytes).take_while(|(_, from)| *from != 0).take(15) {
             *to = from;
         }
         Self(name)
@@ -213,40 +206,20 @@ impl fmt::Display for PortError {
         match *self {
             Self::BadName => f.write_str("an interface name has 1 to 15 bytes and no slash"),
             Self::NoSuchInterface { interface } => {
-                write!(
-                    f,
-                    "{interface}: no such interface here; `ip link` lists them"
-                )
+                write!(f, "{interface}: no such interface here; `ip link` lists them")
             }
-            Self::NotEthernet {
-                interface,
-                hardware,
-            } => {
-                write!(
-                    f,
-                    "{interface}: not an Ethernet interface (ARPHRD type {hardware})"
-                )
+            Self::NotEthernet { interface, hardware } => {
+                write!(f, "{interface}: not an Ethernet interface (ARPHRD type {hardware})")
             }
             Self::InterfaceDown { interface } => {
-                write!(
-                    f,
-                    "{interface}: the interface is down; `ip link set {interface} up`"
-                )
+                write!(f, "{interface}: the interface is down; `ip link set {interface} up`")
             }
-            Self::NoPrivilege {
-                interface,
-                doing,
-                missing,
-            } if missing.is_empty() => write!(
+            Self::NoPrivilege { interface, doing, missing } if missing.is_empty() => write!(
                 f,
                 "{interface}: not permitted while {doing}, though the capabilities are there; \
                  those of a user namespace, or a security module's rules, do not suffice"
             ),
-            Self::NoPrivilege {
-                interface,
-                doing,
-                missing,
-            } => write!(
+            Self::NoPrivilege { interface, doing, missing } => write!(
                 f,
                 "{interface}: not permitted while {doing}; needs {missing}: run as root or grant \
                  it (setcap, AmbientCapabilities=)"
@@ -257,11 +230,7 @@ impl fmt::Display for PortError {
                  LimitMEMLOCK=), grant CAP_IPC_LOCK or ask for fewer frames",
                 bytes / 1024
             ),
-            Self::ProgramAttached {
-                interface,
-                id,
-                name,
-            } => {
+            Self::ProgramAttached { interface, id, name } => {
                 write!(f, "{interface}: an XDP program is attached already (")?;
                 match name {
                     Some(name) => write!(f, "id {id}, \"{name}\"")?,
@@ -269,20 +238,12 @@ impl fmt::Display for PortError {
                 }
                 write!(f, "); stop its owner or `ip link set {interface} xdp off`")
             }
-            Self::MtuTooLarge {
-                interface,
-                mtu,
-                limit,
-            } => write!(
+            Self::MtuTooLarge { interface, mtu, limit } => write!(
                 f,
                 "{interface}: MTU {mtu} needs multi-buffer XDP, which the device or kernel lacks; \
                  lower it to {limit} or less, or use another port or mode"
             ),
-            Self::NoSuchQueue {
-                interface,
-                queue,
-                queues,
-            } => {
+            Self::NoSuchQueue { interface, queue, queues } => {
                 write!(
                     f,
                     "{interface}: no queue {queue}, it has {queues}; see `ethtool -l {interface}`"
@@ -301,11 +262,7 @@ impl fmt::Display for PortError {
             Self::BadConfig { interface, setting } => {
                 write!(f, "{interface}: bad setting: {setting}")
             }
-            Self::Os {
-                interface,
-                doing,
-                errno,
-            } => {
+            Self::Os { interface, doing, errno } => {
                 write!(f, "{interface}: failed while {doing}: {}", Errno(errno))
             }
         }
@@ -338,38 +295,22 @@ mod tests {
         assert!(KernelName::new("abcdefghijklmnopqrstuvwxyz").is_none());
         let longest = KernelName::new("abcdefghijklmno").expect("15 bytes");
         assert_eq!(longest.to_string(), "abcdefghijklmno");
-        assert_eq!(
-            KernelName::from_kernel(*b"eth0\0rubbish\0\0\0\0").to_string(),
-            "eth0"
-        );
-        assert_eq!(
-            KernelName::from_kernel([b'x'; 16]).to_string(),
-            "x".repeat(15)
-        );
+        assert_eq!(KernelName::from_kernel(*b"eth0\0rubbish\0\0\0\0").to_string(), "eth0");
+        assert_eq!(KernelName::from_kernel([b'x'; 16]).to_string(), "x".repeat(15));
     }
 
     #[test]
     fn messages_say_what_and_what_to_do() {
         let interface = KernelName::new("eth7").expect("valid");
-        let attached = PortError::ProgramAttached {
-            interface,
-            id: 42,
-            name: KernelName::new("xdp_lb"),
-        };
+        let attached =
+            PortError::ProgramAttached { interface, id: 42, name: KernelName::new("xdp_lb") };
         assert_eq!(
             attached.to_string(),
             "eth7: an XDP program is attached already (id 42, \"xdp_lb\"); stop its owner or \
              `ip link set eth7 xdp off`"
         );
         let missing = Capabilities::NET_ADMIN.and(Capabilities::BPF);
-        let denied = PortError::NoPrivilege {
-            interface,
-            doing: "loading the program",
-            missing,
-        };
-        assert!(
-            denied.to_string().contains("needs CAP_NET_ADMIN, CAP_BPF:"),
-            "{denied}"
-        );
+        let denied = PortError::NoPrivilege { interface, doing: "loading the program", missing };
+        assert!(denied.to_string().contains("needs CAP_NET_ADMIN, CAP_BPF:"), "{denied}");
     }
 }

@@ -8,6 +8,8 @@
 //! | `packet` | an AF_PACKET socket | `packet` |
 //! | `af_xdp` | AF_XDP sockets, one a queue, and the program that steers UDP 4791 to them | `af-xdp` |
 
+#[cfg(all(feature = "af-xdp", target_os = "linux"))]
+pub mod af_xdp;
 pub mod error;
 #[cfg(all(feature = "std", target_os = "linux"))]
 mod interface;

@@ -48,10 +48,7 @@ impl PacketConfig {
     /// The defaults on `interface`.
     #[must_use]
     pub fn new(interface: &str) -> Self {
-        Self {
-            interface: interface.to_owned(),
-            rx_frames: 256,
-        }
+        Self { interface: interface.to_owned(), rx_frames: 256 }
     }
 }
 
@@ -99,10 +96,7 @@ impl PacketPort {
         let interface = Interface::open(&config.interface)?;
         if !(BURST..=65_536).contains(&config.rx_frames) {
             let setting = "rx_frames: 32 to 65,536";
-            return Err(PortError::BadConfig {
-                interface: interface.name,
-                setting,
-            });
+            return Err(PortError::BadConfig { interface: interface.name, setting });
         }
         let udp_guard = udp_guard::open(&interface)?;
         let socket = open_socket(&interface)?;
@@ -223,11 +217,7 @@ impl Port for PacketPort {
 
     fn frame(&self, token: &RxToken) -> [&[u8]; 2] {
         let lent = self.rx.lent_chunk(token.chunks[0]);
-        [
-            lent.and_then(|(_, range)| self.rx.memory.get(range))
-                .unwrap_or_default(),
-            &[],
-        ]
+        [lent.and_then(|(_, range)| self.rx.memory.get(range)).unwrap_or_default(), &[]]
     }
 
     fn release(&mut self, token: RxToken) {
@@ -292,10 +282,7 @@ impl Port for PacketPort {
         )
         .map_or(0, |([_, drops], _)| u64::from(drops));
         let missed = self.missed.fetch_add(fresh, Ordering::Relaxed) + fresh;
-        PortCounters {
-            rx_missed: missed,
-            ..self.counters
-        }
+        PortCounters { rx_missed: missed, ..self.counters }
     }
 
     fn wait(&mut self, timeout_ns: u64) {
@@ -313,10 +300,7 @@ impl PacketPort {
             Some(tag) if whole && frame.length + VLAN_TAG <= MAX_FRAME => {
                 // The addresses move to the slot's front, the tag fills the gap behind them.
                 self.rx.memory.copy_within(at..at + 12, start);
-                self.rx
-                    .memory
-                    .get_mut(start + 12..at + 12)?
-                    .copy_from_slice(&tag);
+                self.rx.memory.get_mut(start + 12..at + 12)?.copy_from_slice(&tag);
                 (start, frame.length + VLAN_TAG)
             }
             None if whole => (at, frame.length),
@@ -325,13 +309,7 @@ impl PacketPort {
                 return None;
             }
         };
-        let chunk = Chunk {
-            addr: u64::try_from(addr).ok()?,
-            len: u32::try_from(length).ok()?,
-        };
-        Some(RxToken {
-            chunks: [chunk, Chunk::default()],
-            meta: RxMeta::default(),
-        })
+        let chunk = Chunk { addr: u64::try_from(addr).ok()?, len: u32::try_from(length).ok()? };
+        Some(RxToken { chunks: [chunk, Chunk::default()], meta: RxMeta::default() })
     }
 }

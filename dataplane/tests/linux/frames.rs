@@ -31,9 +31,7 @@ pub(crate) fn udp(ip: Ip, tags: &[[u8; 4]], port: u16, length: usize, seed: u32)
     match ip {
         Ip::V4 => {
             frame.extend([0x08, 0x00]);
-            let mut header = [
-                0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 9, 0, 2, 10, 9, 0, 1,
-            ];
+            let mut header = [0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 9, 0, 2, 10, 9, 0, 1];
             header[2..4].copy_from_slice(&(udp_length + 20).to_be_bytes());
             let checksum = internet_checksum(&header);
             header[10..12].copy_from_slice(&checksum.to_be_bytes());
@@ -48,7 +46,8 @@ pub(crate) fn udp(ip: Ip, tags: &[[u8; 4]], port: u16, length: usize, seed: u32)
             }
         }
     }
-    frame.extend([0xc0, 0x00]);
+    // Each seed is a flow of its own.
+    frame.extend((0xc000 | u16::try_from(seed & 0x3fff).expect("14 bits")).to_be_bytes());
     frame.extend(port.to_be_bytes());
     frame.extend(udp_length.to_be_bytes());
     frame.extend([0, 0]);

@@ -4,6 +4,9 @@
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::peer::PATIENCE;
 
 /// A network namespace.
 #[derive(Debug)]
@@ -59,11 +62,7 @@ impl Netns {
     /// Runs a program in the namespace; it must succeed.
     pub(crate) fn command(&self, program: &str, arguments: &str) -> String {
         let output = self
-            .run(|| {
-                Command::new(program)
-                    .args(arguments.split_whitespace())
-                    .output()
-            })
+            .run(|| Command::new(program).args(arguments.split_whitespace()).output())
             .expect("the program is installed");
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{program} {arguments}: {errors}");
@@ -73,8 +72,7 @@ impl Netns {
     /// Writes a file under `/proc/sys`, as the namespace sees it.
     pub(crate) fn sysctl(&self, name: &str, value: &str) {
         let path = format!("/proc/sys/{}", name.replace('.', "/"));
-        self.run(|| std::fs::write(&path, value))
-            .unwrap_or_else(|error| panic!("{path}: {error}"));
+        self.run(|| std::fs::write(&path, value)).unwrap_or_else(|error| panic!("{path}: {error}"));
     }
 
     /// A pair `ours` (MAC `02:..:01`) and `peer` (`02:..:02`), both up, in this namespace.
@@ -85,7 +83,24 @@ impl Netns {
             "link add ours address 02:00:00:00:00:01 mtu {mtu} numrxqueues {queues} numtxqueues {queues} \
              type veth peer name peer address 02:00:00:00:00:02 mtu {mtu} numrxqueues {queues} numtxqueues {queues}"
         ));
-        self.ip("link set peer up");
-        self.ip("link set ours up");
+        self.up(&["peer", "ours"]);
+    }
+
+    /// Sets interfaces up and waits until frames can pass: a kernel thread starts their queues
+    /// some time after.
+    pub(crate) fn up(&self, interfaces: &[&str]) {
+        for interface in interfaces {
+            self.ip(&format!("link set {interface} up"));
+        }
+        let deadline = Instant::now() + PATIENCE;
+        // A tap does not say.
+        let is_up = |interface: &&str| {
+            let shown = self.ip(&format!("-brief link show {interface}"));
+            matches!(shown.split_whitespace().nth(1), Some("UP" | "UNKNOWN"))
+        };
+        while !interfaces.iter().all(is_up) {
+            assert!(Instant::now() < deadline, "{interfaces:?} do not come up");
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 }

@@ -70,6 +70,24 @@ impl Peer {
         Self { fd }
     }
 
+    /// A new tap of this name, in the calling thread's namespace; it goes when the peer does.
+    pub(crate) fn tap(interface: &str) -> Self {
+        // SAFETY: the path is a live C string.
+        let fd =
+            owned(unsafe { libc::open(c"/dev/net/tun".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) });
+        // SAFETY: all zeroes is a value of this structure of integers and unions of them.
+        let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+        for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
+            *to = from.cast_signed();
+        }
+        request.ifr_ifru.ifru_flags =
+            libc::c_short::try_from(libc::IFF_TAP | libc::IFF_NO_PI).expect("16 bits");
+        // SAFETY: the request reads and writes one live `ifreq`.
+        let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
+        assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+        Self { fd }
+    }
+
     /// Puts a frame on the wire.
     pub(crate) fn send(&self, frame: &[u8]) {
         let length = isize::try_from(frame.len()).expect("short");
@@ -81,11 +99,7 @@ impl Peer {
     /// The next frame of whatever kind before `deadline`.
     pub(crate) fn receive_any(&self, deadline: Instant) -> Option<Vec<u8>> {
         let left = deadline.saturating_duration_since(Instant::now());
-        let mut poll = libc::pollfd {
-            fd: self.fd.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
+        let mut poll = libc::pollfd { fd: self.fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         let milliseconds = i32::try_from(left.as_millis()).expect("short");
         // SAFETY: one live entry.
         if unsafe { libc::poll(&raw mut poll, 1, milliseconds) } != 1 {

@@ -19,10 +19,7 @@ struct CapabilityHeader {
 const VERSION_3: u32 = 0x2008_0522;
 
 fn set(data: &[CapabilityData; 2]) {
-    let mut header = CapabilityHeader {
-        version: VERSION_3,
-        pid: 0,
-    };
+    let mut header = CapabilityHeader { version: VERSION_3, pid: 0 };
     // SAFETY: header and data are live and as version 3 wants them; only this thread changes.
     let result = unsafe { libc::syscall(libc::SYS_capset, &raw mut header, data.as_ptr()) };
     assert_eq!(result, 0, "capset: {}", std::io::Error::last_os_error());
@@ -39,10 +36,7 @@ impl Drop for Restore {
 
 /// Runs `body` without the effective capabilities numbered `without`.
 pub(crate) fn run_without<T>(without: &[u32], body: impl FnOnce() -> T) -> T {
-    let mut header = CapabilityHeader {
-        version: VERSION_3,
-        pid: 0,
-    };
+    let mut header = CapabilityHeader { version: VERSION_3, pid: 0 };
     let mut held = [CapabilityData::default(); 2];
     // SAFETY: header and data are live and as version 3 wants them.
     let result = unsafe { libc::syscall(libc::SYS_capget, &raw mut header, held.as_mut_ptr()) };

@@ -35,22 +35,12 @@ const PACKET_MULTICAST: u32 = 2;
 const WHOLE_FRAME: u32 = 0x4_0000;
 
 const fn statement(code: u16, k: u32) -> sock_filter {
-    sock_filter {
-        code,
-        jt: 0,
-        jf: 0,
-        k,
-    }
+    sock_filter { code, jt: 0, jf: 0, k }
 }
 
 /// The instruction at `at`, which goes on at `yes` or at `no`, both further down.
 const fn branch(at: u8, code: u16, k: u32, yes: u8, no: u8) -> sock_filter {
-    sock_filter {
-        code,
-        jt: yes - at - 1,
-        jf: no - at - 1,
-        k,
-    }
+    sock_filter { code, jt: yes - at - 1, jf: no - at - 1, k }
 }
 
 /// The instruction that passes the frame, and the one that drops it.
@@ -133,8 +123,7 @@ mod tests {
         // A filter that drops makes this end's send fail; that is the answer as well.
         let _ = from.send(frame);
         let mut got = vec![0; 10_000];
-        to.recv(&mut got)
-            .is_ok_and(|length| got[..length] == *frame)
+        to.recv(&mut got).is_ok_and(|length| got[..length] == *frame)
     }
 
     const MACS: [u8; 12] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
@@ -168,10 +157,7 @@ mod tests {
     fn roce_passes_tagged_or_not() {
         for tags in [&[][..], &[0x81, 0, 0x60, 5], &[0x88, 0xa8, 0, 7]] {
             for ihl in 5..=15 {
-                assert!(
-                    passes(&framed(tags, 0x0800, &ipv4(ihl, 0, 17, 4791))),
-                    "{tags:?} {ihl}"
-                );
+                assert!(passes(&framed(tags, 0x0800, &ipv4(ihl, 0, 17, 4791))), "{tags:?} {ihl}");
             }
             // "Don't fragment" is set in every RoCE packet.
             assert!(passes(&framed(tags, 0x0800, &ipv4(5, 0x4000, 17, 4791))));
@@ -195,19 +181,15 @@ mod tests {
             (0x8915, ipv4(5, 0, 17, 4791), "RoCEv1"),
         ] {
             assert!(!passes(&framed(&[], ethertype, &packet)), "{what}");
-            assert!(
-                !passes(&framed(&[0x81, 0, 0, 1], ethertype, &packet)),
-                "tagged: {what}"
-            );
+            assert!(!passes(&framed(&[0x81, 0, 0, 1], ethertype, &packet)), "tagged: {what}");
         }
     }
 
     #[test]
     fn a_frame_cut_before_the_port_does_not_pass() {
-        for (ethertype, packet, port_at) in [
-            (0x0800, ipv4(5, 0, 17, 4791), 36),
-            (0x86dd, ipv6(17, 4791), 56),
-        ] {
+        for (ethertype, packet, port_at) in
+            [(0x0800, ipv4(5, 0, 17, 4791), 36), (0x86dd, ipv6(17, 4791), 56)]
+        {
             let frame = framed(&[], ethertype, &packet);
             for length in 1..frame.len() {
                 assert_eq!(passes(&frame[..length]), length >= port_at + 2, "{length}");

@@ -25,12 +25,6 @@ pub(super) struct Received {
 /// Space for one control message with a `tpacket_auxdata`, and some to spare.
 type Control = [u64; 8];
 
-/// A small number in the integer type that this C library has for a size or for flags: they
-/// differ.
-fn libc_size<A, B: TryFrom<A> + Default>(small: A) -> B {
-    B::try_from(small).unwrap_or_default()
-}
-
 /// An empty message header. Its padding, where there is some, is zero as the kernel wants it.
 fn empty_message() -> libc::mmsghdr {
     let message = MaybeUninit::<libc::mmsghdr>::zeroed();
@@ -46,10 +40,7 @@ pub(super) fn receive(
     received: &mut [Received; BURST],
 ) -> usize {
     let mut control: [Control; BURST] = [[0; 8]; BURST];
-    let mut vectors = [libc::iovec {
-        iov_base: std::ptr::null_mut(),
-        iov_len: 0,
-    }; BURST];
+    let mut vectors = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BURST];
     let mut messages: [libc::mmsghdr; BURST] = std::array::from_fn(|_| empty_message());
     let mut count: c_uint = 0;
     let parts = vectors.iter_mut().zip(&mut control).zip(&mut messages);
@@ -58,14 +49,11 @@ pub(super) fn receive(
         let Some(room) = memory.get_mut(start..start + MAX_FRAME) else {
             break;
         };
-        *vector = libc::iovec {
-            iov_base: room.as_mut_ptr().cast(),
-            iov_len: room.len(),
-        };
+        *vector = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
         message.msg_hdr.msg_iov = vector;
         message.msg_hdr.msg_iovlen = 1;
         message.msg_hdr.msg_control = control.as_mut_ptr().cast();
-        message.msg_hdr.msg_controllen = libc_size(size_of::<Control>());
+        message.msg_hdr.msg_controllen = sys::fit(size_of::<Control>());
         count += 1;
     }
     if count == 0 {
@@ -81,24 +69,18 @@ pub(super) fn receive(
             socket.as_raw_fd(),
             messages.as_mut_ptr(),
             count,
-            libc_size(flags),
+            sys::fit(flags),
             std::ptr::null_mut(),
         )
     };
     // No frame, a signal, an interface that went down: nothing to hand out.
-    let count = usize::try_from(result)
-        .unwrap_or(0)
-        .min(slots.len())
-        .min(BURST);
+    let count = usize::try_from(result).unwrap_or(0).min(slots.len()).min(BURST);
     for ((received, message), control) in
         received.iter_mut().zip(&messages).zip(&control).take(count)
     {
-        let control_length = libc_size(message.msg_hdr.msg_controllen);
+        let control_length = sys::fit(message.msg_hdr.msg_controllen);
         let length = usize::try_from(message.msg_len).unwrap_or(usize::MAX);
-        *received = Received {
-            length,
-            vlan: vlan_tag(control, control_length),
-        };
+        *received = Received { length, vlan: vlan_tag(control, control_length) };
     }
     count
 }
@@ -111,24 +93,9 @@ fn vlan_tag(control: &Control, length: usize) -> Option<[u8; VLAN_TAG]> {
     for (to, from) in bytes.chunks_exact_mut(8).zip(control) {
         to.copy_from_slice(&from.to_ne_bytes());
     }
-    let int = |at: usize| {
-        bytes
-            .get(at..)?
-            .first_chunk()
-            .map(|value| i32::from_ne_bytes(*value))
-    };
-    let word = |at: usize| {
-        bytes
-            .get(at..)?
-            .first_chunk()
-            .map(|value| u32::from_ne_bytes(*value))
-    };
-    let half = |at: usize| {
-        bytes
-            .get(at..)?
-            .first_chunk()
-            .map(|value| u16::from_ne_bytes(*value))
-    };
+    let int = |at: usize| bytes.get(at..)?.first_chunk().map(|value| i32::from_ne_bytes(*value));
+    let word = |at: usize| bytes.get(at..)?.first_chunk().map(|value| u32::from_ne_bytes(*value));
+    let half = |at: usize| bytes.get(at..)?.first_chunk().map(|value| u16::from_ne_bytes(*value));
 
     // Level and type end the header, whatever the size of its length field.
     let is_auxdata = int(DATA - 8)? == libc::SOL_PACKET && int(DATA - 4)? == libc::PACKET_AUXDATA;
@@ -152,10 +119,7 @@ pub(super) fn send(
     memory: &[u8],
     frames: impl Iterator<Item = Range<usize>>,
 ) -> Result<usize, c_int> {
-    let mut vectors = [libc::iovec {
-        iov_base: std::ptr::null_mut(),
-        iov_len: 0,
-    }; BURST];
+    let mut vectors = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BURST];
     let mut messages: [libc::mmsghdr; BURST] = std::array::from_fn(|_| empty_message());
     let mut count: c_uint = 0;
     for ((range, vector), message) in frames.zip(&mut vectors).zip(&mut messages) {
@@ -163,10 +127,7 @@ pub(super) fn send(
             break;
         };
         // The kernel does not write what it sends.
-        *vector = libc::iovec {
-            iov_base: frame.as_ptr().cast_mut().cast(),
-            iov_len: frame.len(),
-        };
+        *vector = libc::iovec { iov_base: frame.as_ptr().cast_mut().cast(), iov_len: frame.len() };
         message.msg_hdr.msg_iov = vector;
         message.msg_hdr.msg_iovlen = 1;
         count += 1;
@@ -178,7 +139,7 @@ pub(super) fn send(
             socket.as_raw_fd(),
             messages.as_mut_ptr(),
             count,
-            libc_size(libc::MSG_DONTWAIT),
+            sys::fit(libc::MSG_DONTWAIT),
         )
     };
     sys::check(result)

@@ -21,9 +21,7 @@ pub(super) fn open(interface: &Interface) -> Result<OwnedFd, PortError> {
         other => other,
     };
     guard.map_err(|error| match sys::errno(&error) {
-        libc::EADDRINUSE => PortError::UdpPortTaken {
-            interface: interface.name,
-        },
+        libc::EADDRINUSE => PortError::UdpPortTaken { interface: interface.name },
         _ => interface.os_error("taking UDP port 4791", &error),
     })
 }
@@ -33,12 +31,7 @@ fn guard_socket(interface: &Interface, family: i32) -> io::Result<OwnedFd> {
     let fd = socket.as_fd();
     filter::attach_nothing(fd)?;
     // Unprivileged since Linux 5.7, for a socket that is bound to no device yet.
-    sys::set_option(
-        fd,
-        libc::SOL_SOCKET,
-        libc::SO_BINDTODEVICE,
-        &interface.name.to_bytes(),
-    )?;
+    sys::set_option(fd, libc::SOL_SOCKET, libc::SO_BINDTODEVICE, &interface.name.to_bytes())?;
     if family == libc::AF_INET {
         let mut any: libc::sockaddr_in = sys::zeroed();
         any.sin_family = u16::try_from(family).unwrap_or(0);
