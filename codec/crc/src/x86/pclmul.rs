@@ -1,0 +1,151 @@
+//! The kernel for PCLMULQDQ: 16 bytes a register, four registers a step.
+//!
+//! [`crate::fold`] says what the constants are and why this is the CRC.
+
+use core::arch::x86_64::{
+    __m128i, _mm_clmulepi64_si128, _mm_cvtsi32_si128, _mm_extract_epi32, _mm_or_si128,
+    _mm_setzero_si128, _mm_xor_si128,
+};
+
+use super::memory::{load_pair, load16, store16};
+use crate::fold;
+use crate::partial;
+
+/// What is added to the first blocks only.
+struct Lead<'a> {
+    state: __m128i,
+    ones: core::slice::Iter<'a, [u8; 16]>,
+}
+
+/// Feeds `src` and, where `COPY`, copies it to `dst`, which then must be as long. Where `MASK`, the first
+/// 64 bytes are fed OR-ed with `ones`.
+#[target_feature(enable = "pclmulqdq,sse4.1")]
+pub(super) fn run<const COPY: bool, const MASK: bool>(
+    state: u32,
+    dst: &mut [u8],
+    src: &[u8],
+    ones: &[u8; 64],
+) -> u32 {
+    if src.is_empty() {
+        return state;
+    }
+    let mut lead = Lead {
+        state: _mm_cvtsi32_si128(state.cast_signed()),
+        ones: ones.as_chunks().0.iter(),
+    };
+    let (groups, rest) = src.as_chunks::<64>();
+    let (groups_to, rest_to) = dst.as_chunks_mut::<64>();
+    let (before, own) = fold::finish(rest.len());
+    let mut sum = _mm_setzero_si128();
+
+    if let Some((first, groups)) = groups.split_first() {
+        let mut groups_to = groups_to.iter_mut();
+        let mut lanes = group::<COPY>(first, groups_to.next());
+        for lane in &mut lanes {
+            *lane = lead.take::<MASK>(*lane);
+        }
+        let step = load_pair(&fold::ACROSS_512[1]);
+        for from in groups {
+            let next = group::<COPY>(from, groups_to.next());
+            for (lane, next) in lanes.iter_mut().zip(next) {
+                *lane = multiply_add(*lane, step, next);
+            }
+        }
+        for (lane, pair) in lanes.into_iter().zip(before) {
+            sum = multiply_add(lane, load_pair(pair), sum);
+        }
+    }
+
+    let (blocks, tail) = rest.as_chunks::<16>();
+    let (blocks_to, tail_to) = rest_to.as_chunks_mut::<16>();
+    let mut blocks_to = blocks_to.iter_mut();
+    let mut own = own.iter();
+    for (from, pair) in blocks.iter().zip(&mut own) {
+        let block = lead.take::<MASK>(copy::<COPY>(from, blocks_to.next()));
+        sum = multiply_add(block, load_pair(pair), sum);
+    }
+    if let Some(pair) = own.next()
+        && !tail.is_empty()
+    {
+        if COPY {
+            partial::copy(tail_to, tail);
+        }
+        let block = lead.take_partial::<MASK>(tail);
+        sum = multiply_add(block, load_pair(pair), sum);
+    }
+    reduce(sum)
+}
+
+impl Lead<'_> {
+    /// Adds to `block` what is to be added to this one, the next of the blocks.
+    #[inline]
+    #[target_feature(enable = "sse2")]
+    fn take<const MASK: bool>(&mut self, mut block: __m128i) -> __m128i {
+        if MASK && let Some(ones) = self.ones.next() {
+            block = _mm_or_si128(block, load16(ones));
+        }
+        block = _mm_xor_si128(block, self.state);
+        self.state = _mm_setzero_si128();
+        block
+    }
+
+    /// [`take`](Self::take) for the last block, of less than 16 bytes: there are zeroes behind, where the mask must
+    /// not reach. The state may.
+    #[inline]
+    #[target_feature(enable = "sse2")]
+    fn take_partial<const MASK: bool>(&mut self, tail: &[u8]) -> __m128i {
+        let mut block = partial::load(tail);
+        if MASK && let Some(ones) = self.ones.next() {
+            block |= u128::from_le_bytes(*ones) & partial::first_bytes(tail.len());
+        }
+        _mm_xor_si128(load16(&block.to_le_bytes()), self.state)
+    }
+}
+
+#[inline]
+#[target_feature(enable = "sse2")]
+fn copy<const COPY: bool>(from: &[u8; 16], to: Option<&mut [u8; 16]>) -> __m128i {
+    let block = load16(from);
+    if COPY && let Some(to) = to {
+        store16(to, block);
+    }
+    block
+}
+
+#[inline]
+#[target_feature(enable = "sse2")]
+fn group<const COPY: bool>(from: &[u8; 64], to: Option<&mut [u8; 64]>) -> [__m128i; 4] {
+    let (from, _) = from.as_chunks::<16>();
+    let lanes = [
+        load16(&from[0]),
+        load16(&from[1]),
+        load16(&from[2]),
+        load16(&from[3]),
+    ];
+    if COPY && let Some(to) = to {
+        let (to, _) = to.as_chunks_mut::<16>();
+        for (to, lane) in to.iter_mut().zip(lanes) {
+            store16(to, lane);
+        }
+    }
+    lanes
+}
+
+/// Both words by their multipliers, and `sum`.
+#[inline]
+#[target_feature(enable = "pclmulqdq")]
+fn multiply_add(block: __m128i, pair: __m128i, sum: __m128i) -> __m128i {
+    let low = _mm_clmulepi64_si128::<0x00>(block, pair);
+    let high = _mm_clmulepi64_si128::<0x11>(block, pair);
+    _mm_xor_si128(_mm_xor_si128(low, high), sum)
+}
+
+/// The remainder of a sum by P: the register.
+#[inline]
+#[target_feature(enable = "pclmulqdq,sse4.1")]
+pub(super) fn reduce(sum: __m128i) -> u32 {
+    let constants = load_pair(&fold::REDUCE);
+    let quotient = _mm_clmulepi64_si128::<0x00>(sum, constants);
+    let product = _mm_clmulepi64_si128::<0x10>(quotient, constants);
+    _mm_extract_epi32::<2>(_mm_xor_si128(sum, product)).cast_unsigned()
+}
