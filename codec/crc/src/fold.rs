@@ -85,9 +85,9 @@ pub(crate) fn finish(tail: usize) -> (&'static [Pair; LANES], &'static [Pair; LA
     (&before[0], &own[0])
 }
 
-/// [`across`] for blocks that end 0 to 6 times 512 bits apart; the first is not used.
-pub(crate) static ACROSS_512: [Pair; 7] = {
-    let mut table = [[0; 2]; 7];
+/// [`across`] for blocks that end 0 to 7 times 512 bits apart; the first is not used.
+pub(crate) static ACROSS_512: [Pair; 8] = {
+    let mut table = [[0; 2]; 8];
     let mut bits = 512;
     let mut i = 1;
     while i < table.len() {
@@ -97,6 +97,9 @@ pub(crate) static ACROSS_512: [Pair; 7] = {
     }
     table
 };
+
+/// [`across`] for four accumulators of 256 bits.
+pub(crate) static ACROSS_1024: Pair = across(1024);
 
 /// [`across`] for four accumulators of 512 bits.
 pub(crate) static ACROSS_2048: Pair = across(2048);

@@ -30,10 +30,10 @@ pub(crate) fn copy(to: &mut [u8], from: &[u8]) {
         copy_ends(to, first, last);
     } else if let (Some(first), Some(last)) = (from.first_chunk::<4>(), from.last_chunk::<4>()) {
         copy_ends(to, first, last);
-    } else {
-        for (to, from) in to.iter_mut().zip(from) {
-            *to = *from;
-        }
+    } else if let (Some(first), Some(last)) = (from.first_chunk::<2>(), from.last_chunk::<2>()) {
+        copy_ends(to, first, last);
+    } else if let (Some(to), Some(from)) = (to.first_mut(), from.first()) {
+        *to = *from;
     }
 }
 

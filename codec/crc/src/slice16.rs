@@ -1,13 +1,12 @@
 //! The portable kernel: sixteen bytes a step through sixteen tables, 16 KiB.
 
-use crate::partial;
-use crate::table::byte_table;
+use crate::{partial, table};
 
 /// `TABLES[k][b]`: what byte `b` becomes in the register once it and `k` more bytes are shifted out.
 static TABLES: [[u32; 256]; 16] = tables();
 
 const fn tables() -> [[u32; 256]; 16] {
-    let first = byte_table();
+    let first = table::byte_table();
     let mut tables = [first; 16];
     let mut k = 1;
     while k < 16 {
@@ -36,14 +35,16 @@ pub(crate) fn run<const COPY: bool, const MASK: bool>(
     let mut blocks_to = blocks_to.iter_mut();
     let mut ones = ones.as_chunks::<16>().0.iter();
     for from in blocks {
-        let mut block = *from;
+        let mut block = words(from);
         if COPY && let Some(to) = blocks_to.next() {
-            *to = block;
+            *to = *from;
         }
         if MASK && let Some(ones) = ones.next() {
-            block = (u128::from_le_bytes(block) | u128::from_le_bytes(*ones)).to_le_bytes();
+            for (word, ones) in block.iter_mut().zip(words(ones)) {
+                *word |= ones;
+            }
         }
-        register = step(register, &block);
+        register = step(register, block);
     }
     if COPY {
         partial::copy(tail_to, tail);
@@ -56,32 +57,31 @@ pub(crate) fn run<const COPY: bool, const MASK: bool>(
     }
 }
 
-/// Feeds less than 16 bytes.
 #[inline]
-fn update_tail(mut register: u32, mut tail: &[u8]) -> u32 {
-    if let Some((eight, rest)) = tail.split_first_chunk::<8>() {
-        register = step(register, eight);
-        tail = rest;
-    }
-    if let Some((four, rest)) = tail.split_first_chunk::<4>() {
-        register = step(register, four);
-        tail = rest;
-    }
-    for byte in tail {
-        register = step(register, &[*byte]);
-    }
-    register
+fn words(block: &[u8; 16]) -> [u32; 4] {
+    let (words, _) = block.as_chunks::<4>();
+    [0, 1, 2, 3].map(|i: usize| u32::from_le_bytes(words[i]))
 }
 
-/// Feeds `N` bytes at once. The register shifts out under the first four; none of their contributions
-/// depends on another's.
+/// Feeds less than 16 bytes.
 #[inline]
-fn step<const N: usize>(register: u32, block: &[u8; N]) -> u32 {
-    let mut next = if N < 4 { register >> (8 * N) } else { 0 };
-    let under = register.to_le_bytes();
-    for (i, byte) in block.iter().enumerate() {
-        let byte = if i < 4 { byte ^ under[i] } else { *byte };
-        next ^= TABLES[N - 1 - i][usize::from(byte)];
+fn update_tail(mut register: u32, tail: &[u8]) -> u32 {
+    let (words, bytes) = tail.as_chunks::<4>();
+    for word in words {
+        register = step(register, [u32::from_le_bytes(*word)]);
+    }
+    table::update(register, bytes)
+}
+
+/// Feeds `N` words at once: the register shifts out under the first, and no byte's contribution depends on another's.
+#[inline]
+fn step<const N: usize>(register: u32, mut words: [u32; N]) -> u32 {
+    let mut next = 0;
+    words[0] ^= register;
+    for (i, word) in words.into_iter().enumerate() {
+        for (j, byte) in word.to_le_bytes().into_iter().enumerate() {
+            next ^= TABLES[4 * N - 1 - 4 * i - j][usize::from(byte)];
+        }
     }
     next
 }

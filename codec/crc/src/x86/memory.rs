@@ -3,8 +3,9 @@
 //! Each takes a reference to exactly the bytes that it touches, or masks off what lies beyond the slice.
 
 use core::arch::x86_64::{
-    __m128i, __m512i, _mm_loadu_si128, _mm_storeu_si128, _mm512_loadu_si512,
-    _mm512_mask_storeu_epi8, _mm512_maskz_loadu_epi8, _mm512_storeu_si512,
+    __m128i, __m256i, __m512i, _mm_loadu_si128, _mm_storeu_si128, _mm256_loadu_si256,
+    _mm256_storeu_si256, _mm512_loadu_si512, _mm512_mask_storeu_epi8, _mm512_maskz_loadu_epi8,
+    _mm512_storeu_si512,
 };
 
 use crate::fold::Pair;
@@ -28,6 +29,20 @@ pub(super) fn load_pair(from: &Pair) -> __m128i {
 pub(super) fn store16(to: &mut [u8; 16], value: __m128i) {
     // SAFETY: `to` is valid for writes of 16 bytes, and the instruction asks no alignment.
     unsafe { _mm_storeu_si128(to.as_mut_ptr().cast(), value) }
+}
+
+#[inline]
+#[target_feature(enable = "avx")]
+pub(super) fn load32(from: &[u8; 32]) -> __m256i {
+    // SAFETY: `from` is valid for reads of 32 bytes, and the instruction asks no alignment.
+    unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx")]
+pub(super) fn store32(to: &mut [u8; 32], value: __m256i) {
+    // SAFETY: `to` is valid for writes of 32 bytes, and the instruction asks no alignment.
+    unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), value) }
 }
 
 #[inline]

@@ -1,5 +1,6 @@
 //! The kernels for x86-64, and the choice among them.
 
+mod avx2;
 mod avx512;
 mod memory;
 mod pclmul;
@@ -26,6 +27,8 @@ pub(crate) struct Simd(Name);
 enum Name {
     /// Intel since 2010, AMD since 2011.
     Pclmul,
+    /// Intel since 2021 (Alder Lake), AMD since 2020 (Zen 3), where there is no AVX-512.
+    Avx2,
     /// Intel servers since 2019 (Ice Lake), AMD since 2022 (Zen 4).
     Avx512,
 }
@@ -34,36 +37,35 @@ impl Name {
     const fn as_str(self) -> &'static str {
         match self {
             Self::Pclmul => "pclmulqdq",
+            Self::Avx2 => "avx2-vpclmulqdq",
             Self::Avx512 => "avx512-vpclmulqdq",
         }
     }
 }
 
 impl Simd {
+    const WORST_FIRST: [Name; 3] = [Name::Pclmul, Name::Avx2, Name::Avx512];
+
     fn detect(name: Name) -> Option<Self> {
         let pclmul = has!("sse2") && has!("sse4.1") && has!("pclmulqdq");
+        let wide = pclmul && has!("vpclmulqdq");
         let found = match name {
             Name::Pclmul => pclmul,
-            Name::Avx512 => {
-                pclmul
-                    && has!("vpclmulqdq")
-                    && has!("avx512f")
-                    && has!("avx512bw")
-                    && has!("avx512vl")
-            }
+            Name::Avx2 => wide && has!("avx2"),
+            Name::Avx512 => wide && has!("avx512f") && has!("avx512bw") && has!("avx512vl"),
         };
         found.then_some(Self(name))
     }
 
     /// The name of each, worst first, and itself where this CPU can run it.
     pub(crate) fn all() -> impl Iterator<Item = (&'static str, Option<Self>)> {
-        [Name::Pclmul, Name::Avx512]
+        Self::WORST_FIRST
             .into_iter()
             .map(|name| (name.as_str(), Self::detect(name)))
     }
 
     fn detect_best() -> Option<Self> {
-        Self::detect(Name::Avx512).or_else(|| Self::detect(Name::Pclmul))
+        Self::WORST_FIRST.into_iter().rev().find_map(Self::detect)
     }
 
     /// The fastest, if there is one.
@@ -89,7 +91,8 @@ impl Simd {
             let code = match best {
                 None => 1,
                 Some(Simd(Name::Pclmul)) => 2,
-                Some(Simd(Name::Avx512)) => 3,
+                Some(Simd(Name::Avx2)) => 3,
+                Some(Simd(Name::Avx512)) => 4,
             };
             BEST.store(code, Relaxed);
             best
@@ -98,7 +101,8 @@ impl Simd {
         match BEST.load(Relaxed) {
             1 => None,
             2 => Some(Self(Name::Pclmul)),
-            3 => Some(Self(Name::Avx512)),
+            3 => Some(Self(Name::Avx2)),
+            4 => Some(Self(Name::Avx512)),
             _ => ask(),
         }
     }
@@ -119,9 +123,15 @@ impl Simd {
     ) -> u32 {
         match self.0 {
             // SAFETY: `self` exists, so the CPU has what the kernel enables: `detect` asked for all of it.
-            Name::Pclmul => unsafe { pclmul::run::<COPY, MASK>(state, dst, src, ones) },
-            // SAFETY: as above.
             Name::Avx512 => unsafe { avx512::run::<COPY, MASK>(state, dst, src, ones) },
+            // SAFETY: as above.
+            Name::Avx2 if src.len() >= avx2::WORTH_IT => unsafe {
+                avx2::run::<COPY, MASK>(state, dst, src, ones)
+            },
+            // SAFETY: as above; for `Avx2` it asked for the same and more.
+            Name::Avx2 | Name::Pclmul => unsafe {
+                pclmul::run::<COPY, MASK>(state, dst, src, ones)
+            },
         }
     }
 }

@@ -11,14 +11,9 @@ use super::memory::{load_pair, load16, store16};
 use crate::fold;
 use crate::partial;
 
-/// What is added to the first blocks only.
-struct Lead<'a> {
-    state: __m128i,
-    ones: core::slice::Iter<'a, [u8; 16]>,
-}
-
-/// Feeds `src` and, where `COPY`, copies it to `dst`, which then must be as long. Where `MASK`, the first
-/// 64 bytes are fed OR-ed with `ones`.
+/// Feeds `src`. Where `COPY`, copies it to `dst`, which is as long. Where `MASK`, the first 64 bytes are fed
+/// OR-ed with `ones`.
+#[inline]
 #[target_feature(enable = "pclmulqdq,sse4.1")]
 pub(super) fn run<const COPY: bool, const MASK: bool>(
     state: u32,
@@ -35,48 +30,39 @@ pub(super) fn run<const COPY: bool, const MASK: bool>(
     };
     let (groups, rest) = src.as_chunks::<64>();
     let (groups_to, rest_to) = dst.as_chunks_mut::<64>();
-    let (before, own) = fold::finish(rest.len());
-    let mut sum = _mm_setzero_si128();
-
-    if let Some((first, groups)) = groups.split_first() {
+    let lanes = if let Some((first, groups)) = groups.split_first() {
         let mut groups_to = groups_to.iter_mut();
         let mut lanes = group::<COPY>(first, groups_to.next());
         for lane in &mut lanes {
             *lane = lead.take::<MASK>(*lane);
         }
-        let step = load_pair(&fold::ACROSS_512[1]);
         for from in groups {
-            let next = group::<COPY>(from, groups_to.next());
-            for (lane, next) in lanes.iter_mut().zip(next) {
-                *lane = multiply_add(*lane, step, next);
-            }
+            lanes = step(lanes, group::<COPY>(from, groups_to.next()));
         }
-        for (lane, pair) in lanes.into_iter().zip(before) {
-            sum = multiply_add(lane, load_pair(pair), sum);
-        }
-    }
+        Some(lanes)
+    } else {
+        None
+    };
+    end::<COPY, MASK>(lead, lanes, rest_to, rest)
+}
 
-    let (blocks, tail) = rest.as_chunks::<16>();
-    let (blocks_to, tail_to) = rest_to.as_chunks_mut::<16>();
-    let mut blocks_to = blocks_to.iter_mut();
-    let mut own = own.iter();
-    for (from, pair) in blocks.iter().zip(&mut own) {
-        let block = lead.take::<MASK>(copy::<COPY>(from, blocks_to.next()));
-        sum = multiply_add(block, load_pair(pair), sum);
-    }
-    if let Some(pair) = own.next()
-        && !tail.is_empty()
-    {
-        if COPY {
-            partial::copy(tail_to, tail);
-        }
-        let block = lead.take_partial::<MASK>(tail);
-        sum = multiply_add(block, load_pair(pair), sum);
-    }
-    reduce(sum)
+/// What is added to the first blocks only.
+pub(super) struct Lead<'a> {
+    state: __m128i,
+    ones: core::slice::Iter<'a, [u8; 16]>,
 }
 
 impl Lead<'_> {
+    /// For blocks that are not first.
+    #[inline]
+    #[target_feature(enable = "sse2")]
+    pub(super) fn none() -> Self {
+        Self {
+            state: _mm_setzero_si128(),
+            ones: [].iter(),
+        }
+    }
+
     /// Adds to `block` what is to be added to this one, the next of the blocks.
     #[inline]
     #[target_feature(enable = "sse2")]
@@ -102,6 +88,50 @@ impl Lead<'_> {
     }
 }
 
+/// Adds four blocks to the four 512 bits later.
+#[inline]
+#[target_feature(enable = "pclmulqdq")]
+pub(super) fn step(mut lanes: [__m128i; 4], next: [__m128i; 4]) -> [__m128i; 4] {
+    let pair = load_pair(&fold::ACROSS_512[1]);
+    for (lane, next) in lanes.iter_mut().zip(next) {
+        *lane = multiply_add(*lane, pair, next);
+    }
+    lanes
+}
+
+/// The register after four blocks, or none, and what follows them, less than 64 bytes.
+#[inline]
+#[target_feature(enable = "pclmulqdq,sse4.1")]
+pub(super) fn end<const COPY: bool, const MASK: bool>(
+    mut lead: Lead<'_>,
+    lanes: Option<[__m128i; 4]>,
+    dst: &mut [u8],
+    src: &[u8],
+) -> u32 {
+    let (before, own) = fold::finish(src.len());
+    let mut sum = _mm_setzero_si128();
+    for (lane, pair) in lanes.into_iter().flatten().zip(before) {
+        sum = multiply_add(lane, load_pair(pair), sum);
+    }
+    let (blocks, tail) = src.as_chunks::<16>();
+    let (blocks_to, tail_to) = dst.as_chunks_mut::<16>();
+    let mut blocks_to = blocks_to.iter_mut();
+    let mut own = own.iter();
+    for (from, pair) in blocks.iter().zip(&mut own) {
+        let block = lead.take::<MASK>(copy::<COPY>(from, blocks_to.next()));
+        sum = multiply_add(block, load_pair(pair), sum);
+    }
+    if let Some(pair) = own.next()
+        && !tail.is_empty()
+    {
+        if COPY {
+            partial::copy(tail_to, tail);
+        }
+        sum = multiply_add(lead.take_partial::<MASK>(tail), load_pair(pair), sum);
+    }
+    reduce(sum)
+}
+
 #[inline]
 #[target_feature(enable = "sse2")]
 fn copy<const COPY: bool>(from: &[u8; 16], to: Option<&mut [u8; 16]>) -> __m128i {
@@ -114,7 +144,7 @@ fn copy<const COPY: bool>(from: &[u8; 16], to: Option<&mut [u8; 16]>) -> __m128i
 
 #[inline]
 #[target_feature(enable = "sse2")]
-fn group<const COPY: bool>(from: &[u8; 64], to: Option<&mut [u8; 64]>) -> [__m128i; 4] {
+pub(super) fn group<const COPY: bool>(from: &[u8; 64], to: Option<&mut [u8; 64]>) -> [__m128i; 4] {
     let (from, _) = from.as_chunks::<16>();
     let lanes = [
         load16(&from[0]),
