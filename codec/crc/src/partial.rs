@@ -47,14 +47,6 @@ fn copy_ends<const N: usize>(to: &mut [u8], first: &[u8; N], last: &[u8; N]) {
     }
 }
 
-/// The low `count` bytes set; all 16 from 16 on.
-#[inline]
-pub(crate) fn first_bytes(count: usize) -> u128 {
-    u128::MAX
-        .checked_shr(u32::try_from(8 * (16 - count.min(16))).unwrap_or(0))
-        .unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,15 +63,6 @@ mod tests {
             let mut copied = [0; 16];
             copy(&mut copied[..len], &BYTES[..len]);
             assert_eq!(copied, expected, "{len}");
-        }
-    }
-
-    #[test]
-    fn masks_have_so_many_bytes() {
-        for len in 0..=17 {
-            let mut expected = [0; 16];
-            expected[..len.min(16)].fill(0xff);
-            assert_eq!(first_bytes(len).to_le_bytes(), expected, "{len}");
         }
     }
 }

@@ -11,7 +11,11 @@ use core::arch::x86_64::{
 
 use super::memory::{load_pair, load32, store32};
 use super::pclmul::{self, Lead};
-use crate::fold::{self, Pair};
+use crate::fold::{Pair, across};
+
+/// For four accumulators, and for two.
+static STEP: Pair = across(1024);
+static HALF: Pair = across(512);
 
 /// Below so many bytes the narrow kernel is faster.
 pub(super) const WORTH_IT: usize = 256;
@@ -44,13 +48,13 @@ pub(super) fn run<const COPY: bool, const MASK: bool>(
     for from in groups {
         let next = group::<COPY>(from, groups_to.next());
         for (lane, next) in lanes.iter_mut().zip(next) {
-            *lane = multiply_add(*lane, &fold::ACROSS_1024, next);
+            *lane = multiply_add(*lane, &STEP, next);
         }
     }
 
     let [a, b, c, d] = lanes;
-    let c = multiply_add(a, &fold::ACROSS_512[1], c);
-    let d = multiply_add(b, &fold::ACROSS_512[1], d);
+    let c = multiply_add(a, &HALF, c);
+    let d = multiply_add(b, &HALF, d);
     let mut lanes = [
         _mm256_castsi256_si128(c),
         _mm256_extracti128_si256::<1>(c),

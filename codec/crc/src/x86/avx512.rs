@@ -1,6 +1,6 @@
 //! The kernel for AVX-512 with VPCLMULQDQ: 64 bytes a register, four registers a step.
 //!
-//! [`crate::fold`] says what the constants are and why this is the CRC.
+//! [`crate::fold`] and [`super::finish`] say what the constants are and why this is the CRC.
 
 use core::arch::x86_64::{
     __m128i, __m512i, _mm_cvtsi32_si128, _mm_xor_si128, _mm256_castsi256_si128,
@@ -9,9 +9,26 @@ use core::arch::x86_64::{
     _mm512_setzero_si512, _mm512_ternarylogic_epi64, _mm512_xor_si512, _mm512_zextsi128_si512,
 };
 
+use super::finish;
 use super::memory::{first_bits, load_pair, load_pairs, load_start, load64, store_start, store64};
 use super::pclmul::reduce;
-use crate::fold::{self, Pair};
+use crate::fold::{Pair, across};
+
+/// For four accumulators.
+static STEP: Pair = across(2048);
+
+/// For blocks that end 0 to 7 times 512 bits apart; the first is not used.
+static ACROSS: [Pair; 8] = {
+    let mut table = [[0; 2]; 8];
+    let mut bits = 512;
+    let mut i = 1;
+    while i < table.len() {
+        table[i] = across(bits);
+        bits += 512;
+        i += 1;
+    }
+    table
+};
 
 /// What is added to the first block only.
 struct Lead {
@@ -46,7 +63,7 @@ pub(super) fn run<const COPY: bool, const MASK: bool>(
         }
         // The mask must not reach behind the tail, where all is zero. The state may.
         lead.ones = _mm512_maskz_mov_epi8(first_bits(tail.len()), lead.ones);
-        let (_, own) = finish(tail.len());
+        let (_, own) = around(tail.len());
         return reduce(fold_lanes(multiply(lead.take::<MASK>(block), own)));
     }
 
@@ -59,7 +76,7 @@ pub(super) fn run<const COPY: bool, const MASK: bool>(
         let mut lanes = group::<COPY>(first, groups_to.next());
         lanes[0] = lead.take::<MASK>(lanes[0]);
 
-        let step = broadcast(&fold::ACROSS_2048);
+        let step = broadcast(&STEP);
         for from in groups {
             let next = group::<COPY>(from, groups_to.next());
             for (lane, next) in lanes.iter_mut().zip(next) {
@@ -77,7 +94,7 @@ pub(super) fn run<const COPY: bool, const MASK: bool>(
         sum = add_across(block, rest.len() - 1 - i, sum);
     }
 
-    let (before, own) = finish(tail.len());
+    let (before, own) = around(tail.len());
     let mut end = multiply(sum, before);
     if !tail.is_empty() {
         let block = load_start(tail);
@@ -134,8 +151,8 @@ fn group<const COPY: bool>(from: &[[u8; 64]; 4], to: Option<&mut [[u8; 64]; 4]>)
 /// The multipliers for four blocks of 128 bits before a tail, and for the tail's own.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn finish(tail: usize) -> (__m512i, __m512i) {
-    let (before, own) = fold::finish(tail);
+fn around(tail: usize) -> (__m512i, __m512i) {
+    let (before, own) = finish::around(tail);
     (load_pairs(before), load_pairs(own))
 }
 
@@ -151,11 +168,7 @@ fn broadcast(pair: &Pair) -> __m512i {
 fn add_across(block: __m512i, behind: usize, sum: __m512i) -> __m512i {
     match behind {
         0 => _mm512_xor_si512(sum, block),
-        _ => multiply_add(
-            block,
-            broadcast(&fold::ACROSS_512[behind % fold::ACROSS_512.len()]),
-            sum,
-        ),
+        _ => multiply_add(block, broadcast(&ACROSS[behind % ACROSS.len()]), sum),
     }
 }
 

@@ -1,15 +1,19 @@
 //! The kernel for PCLMULQDQ: 16 bytes a register, four registers a step.
 //!
-//! [`crate::fold`] says what the constants are and why this is the CRC.
+//! [`crate::fold`] and [`super::finish`] say what the constants are and why this is the CRC.
 
 use core::arch::x86_64::{
     __m128i, _mm_clmulepi64_si128, _mm_cvtsi32_si128, _mm_extract_epi32, _mm_or_si128,
     _mm_setzero_si128, _mm_xor_si128,
 };
 
+use super::finish;
 use super::memory::{load_pair, load16, store16};
-use crate::fold;
+use crate::fold::{Pair, across};
 use crate::partial;
+
+/// For four accumulators.
+static STEP: Pair = across(512);
 
 /// Feeds `src`. Where `COPY`, copies it to `dst`, which is as long. Where `MASK`, the first 64 bytes are fed
 /// OR-ed with `ones`.
@@ -82,7 +86,7 @@ impl Lead<'_> {
     fn take_partial<const MASK: bool>(&mut self, tail: &[u8]) -> __m128i {
         let mut block = partial::load(tail);
         if MASK && let Some(ones) = self.ones.next() {
-            block |= u128::from_le_bytes(*ones) & partial::first_bytes(tail.len());
+            block |= u128::from_le_bytes(*ones) & first_bytes(tail.len());
         }
         _mm_xor_si128(load16(&block.to_le_bytes()), self.state)
     }
@@ -92,7 +96,7 @@ impl Lead<'_> {
 #[inline]
 #[target_feature(enable = "pclmulqdq")]
 pub(super) fn step(mut lanes: [__m128i; 4], next: [__m128i; 4]) -> [__m128i; 4] {
-    let pair = load_pair(&fold::ACROSS_512[1]);
+    let pair = load_pair(&STEP);
     for (lane, next) in lanes.iter_mut().zip(next) {
         *lane = multiply_add(*lane, pair, next);
     }
@@ -108,7 +112,7 @@ pub(super) fn end<const COPY: bool, const MASK: bool>(
     dst: &mut [u8],
     src: &[u8],
 ) -> u32 {
-    let (before, own) = fold::finish(src.len());
+    let (before, own) = finish::around(src.len());
     let mut sum = _mm_setzero_si128();
     for (lane, pair) in lanes.into_iter().flatten().zip(before) {
         sum = multiply_add(lane, load_pair(pair), sum);
@@ -174,8 +178,16 @@ fn multiply_add(block: __m128i, pair: __m128i, sum: __m128i) -> __m128i {
 #[inline]
 #[target_feature(enable = "pclmulqdq,sse4.1")]
 pub(super) fn reduce(sum: __m128i) -> u32 {
-    let constants = load_pair(&fold::REDUCE);
+    let constants = load_pair(&finish::REDUCE);
     let quotient = _mm_clmulepi64_si128::<0x00>(sum, constants);
     let product = _mm_clmulepi64_si128::<0x10>(quotient, constants);
     _mm_extract_epi32::<2>(_mm_xor_si128(sum, product)).cast_unsigned()
+}
+
+/// The low `count` bytes set; all 16 from 16 on.
+#[inline]
+fn first_bytes(count: usize) -> u128 {
+    u128::MAX
+        .checked_shr(u32::try_from(8 * (16 - count.min(16))).unwrap_or(0))
+        .unwrap_or(0)
 }
