@@ -3,15 +3,20 @@
 //! `cargo bench -p roce-crc`. Each line is `ratio NAME ours=<ns> peer=<ns> x=<ratio>`, above 1 where ours is
 //! better: medians over interleaved rounds in one process, buffers in the first-level cache.
 
+#[path = "../tests/noise/mod.rs"]
+mod noise;
+
 use std::hint::black_box;
 use std::time::Instant;
 
+use noise::noise;
 use roce_crc::{Crc, Crc32, Kernel};
 
 /// Rounds of each side, ours and the peer's in turn.
 const ROUNDS: usize = 41;
 /// How long a round is to last.
 const ROUND_NS: f64 = 1e6;
+const PAGE: usize = 1 << 14;
 /// Header bytes of a RoCEv2 packet over IPv4 before the payload, in one scratch to be patched: IPv4, UDP, BTH.
 const HEADERS: usize = 20 + 8 + 12;
 
@@ -23,10 +28,18 @@ fn main() {
         ROUNDS
     };
     println!("kernel {}", Kernel::best().name());
+    // As they are in use: data at a page, copied to a frame behind headroom and headers, where nothing is aligned.
+    let mut memory = [noise(3 * PAGE), noise(3 * PAGE), noise(3 * PAGE)];
+    let [src, dst, peer_dst] = memory.each_mut().map(|memory| &mut memory[..]);
+    let start = src.as_ptr().align_offset(PAGE);
+    let src = &src[start..];
+    let frame = dst.as_ptr().align_offset(PAGE) + 256 + 14 + HEADERS;
+    let peer_frame = peer_dst.as_ptr().align_offset(PAGE) + 256 + 14 + HEADERS;
+
     for len in [40, 64, 128, 256, 1024, 4096, 9000] {
-        let src = &*noise(len);
-        let mut dst = vec![0; len];
-        let mut peer_dst = vec![0; len];
+        let src = &src[..len];
+        let dst = &mut dst[frame..frame + len];
+        let peer_dst = &mut peer_dst[peer_frame..peer_frame + len];
 
         compare(
             &format!("crc32/{len}"),
@@ -39,7 +52,7 @@ fn main() {
             rounds,
             || {
                 let mut crc = Crc::new();
-                crc.copy_update(black_box(&mut dst), black_box(src));
+                crc.copy_update(black_box(&mut *dst), black_box(src));
                 crc.finish()
             },
             || {
@@ -50,7 +63,7 @@ fn main() {
         );
     }
     for payload in [64, 256, 1024, 4096] {
-        let packet = &*noise(HEADERS + payload);
+        let packet = &src[..HEADERS + payload];
         compare(
             &format!("crc32-masked/{HEADERS}+{payload}"),
             rounds,
@@ -135,17 +148,4 @@ fn time(calls: u32, call: &mut impl FnMut() -> u32) -> f64 {
 fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
     times[times.len() / 2]
-}
-
-/// Bytes without pattern.
-fn noise(len: usize) -> Vec<u8> {
-    let mut x = 0x9e37_79b9_7f4a_7c15_u64;
-    (0..len)
-        .map(|_| {
-            x ^= x << 13;
-            x ^= x >> 7;
-            x ^= x << 17;
-            x.to_le_bytes()[3]
-        })
-        .collect()
 }

@@ -23,6 +23,9 @@ const fn tables() -> [[u32; 256]; 16] {
 
 /// Feeds `src`. Where `COPY`, copies it to `dst`, which is as long. Where `MASK`, the first 64 bytes are fed
 /// OR-ed with `ones`.
+///
+/// Never inlined, so that a caller of [`Kernel::run`](crate::Kernel) is not swelled by what it does not use.
+#[inline(never)]
 pub(crate) fn run<const COPY: bool, const MASK: bool>(
     state: u32,
     dst: &mut [u8],

@@ -81,3 +81,100 @@ const QUOTIENT: u64 = {
 
 /// See the module's page: Reduce.
 const DIVISOR: u64 = ((P as u64) << 1) | 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The carry-less product of two words as they stand.
+    fn times(a: u64, b: u64) -> u128 {
+        (0..64)
+            .filter(|bit| b >> bit & 1 != 0)
+            .fold(0, |sum, bit| sum ^ u128::from(a) << bit)
+    }
+
+    /// The remainder of a sum by P, coefficient by coefficient.
+    fn remainder(mut sum: u128) -> u32 {
+        for bit in 0..64 {
+            if sum >> bit & 1 != 0 {
+                sum ^= u128::from(DIVISOR) << bit;
+            }
+        }
+        u32::try_from(sum >> 64).expect("a sum ends at bit 95")
+    }
+
+    fn register_after(bytes: &[u8]) -> u32 {
+        crate::table::update(0, bytes)
+    }
+
+    #[test]
+    fn quotient_times_p_is_x_to_the_96_but_for_a_remainder() {
+        // floor(x^96 / P) has 65 coefficients; read as integers with x^0 in bit 0, and P likewise.
+        let p = 0x1_04c1_1db7_u64;
+        let without_x_64 = QUOTIENT.reverse_bits() << 1;
+        let product =
+            |constant: u64| times(without_x_64 | constant, p) ^ u128::from(p) << 64 ^ 1 << 96;
+        let constant = u64::from(product(0) >> 32 != 0);
+        assert_eq!(product(constant) >> 32, 0);
+        assert_eq!(QUOTIENT & 1, 1, "x^64");
+    }
+
+    #[test]
+    fn quotient_and_divisor_reduce() {
+        for sum in [
+            1_u128,
+            1 << 95,
+            0xdead_beef,
+            0x0123_4567_89ab_cdef_0246_8ace,
+            (1 << 96) - 1,
+        ] {
+            let low = u64::MAX;
+            let quotient = times(
+                u64::try_from(sum & u128::from(low)).expect("masked"),
+                QUOTIENT,
+            );
+            let product = times(
+                u64::try_from(quotient & u128::from(low)).expect("masked"),
+                DIVISOR,
+            );
+            let found = u32::try_from((sum ^ product) >> 64 & 0xffff_ffff).expect("masked");
+            assert_eq!(found, remainder(sum), "{sum:#x}");
+        }
+    }
+
+    #[test]
+    fn each_entry_brings_its_block_to_the_end() {
+        let block = *b"0123456789abcdef";
+        let [low, high] =
+            [0, 8].map(|at| u64::from_le_bytes(block[at..at + 8].try_into().expect("8 bytes")));
+        for tail in 0..64 {
+            let (before, own) = around(tail);
+            for (i, pair) in before.iter().enumerate() {
+                let mut message = [0; 128];
+                message[..16].copy_from_slice(&block);
+                let bytes = &message[..64 - 16 * i + tail];
+                let sum = times(low, pair[0]) ^ times(high, pair[1]);
+                assert_eq!(
+                    remainder(sum),
+                    register_after(bytes),
+                    "block {i} before a tail of {tail}"
+                );
+            }
+            for (i, pair) in own.iter().enumerate().take(tail.div_ceil(16)) {
+                // What stands behind the end must be zero.
+                let len = (tail - 16 * i).min(16);
+                let kept = u128::from_le_bytes(block) & (u128::MAX >> (128 - 8 * len));
+                let [low, high] =
+                    [kept << 64 >> 64, kept >> 64].map(|word| u64::try_from(word).expect("a half"));
+                let mut message = [0; 64];
+                message[16 * i..16 * i + 16].copy_from_slice(&kept.to_le_bytes());
+                let sum = times(low, pair[0]) ^ times(high, pair[1]);
+                assert_eq!(
+                    remainder(sum),
+                    register_after(&message[..tail]),
+                    "block {i} of a tail of {tail}"
+                );
+            }
+        }
+    }
+}
