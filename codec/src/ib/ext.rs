@@ -53,6 +53,7 @@ impl HeaderKind {
     /// Bytes of the header.
     #[inline]
     #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "no header is empty")]
     pub const fn len(self) -> usize {
         match self {
             Self::Rdeth | Self::Xrceth | Self::Feth | Self::Aeth | Self::ImmDt | Self::Ieth => 4,
