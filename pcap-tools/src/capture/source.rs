@@ -1,0 +1,180 @@
+//! A buffered byte source that lends what it holds and knows its offset in the file.
+
+use std::io::{ErrorKind, Read};
+use std::ops::Range;
+
+use super::CaptureError;
+
+/// Bytes read at a time.
+const CHUNK: usize = 256 * 1024;
+
+#[derive(Debug)]
+pub(super) struct Source<R> {
+    inner: R,
+    buf: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// Where `buf[start]` lies in the file.
+    offset: u64,
+    at_end: bool,
+}
+
+impl<R: Read> Source<R> {
+    pub(super) fn new(inner: R) -> Self {
+        Self { inner, buf: vec![0; CHUNK], start: 0, end: 0, offset: 0, at_end: false }
+    }
+
+    /// Where the next byte lies in the file.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// What is buffered and not taken yet.
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.buf.get(self.start..self.end).unwrap_or_default()
+    }
+
+    /// Reads until `needed` bytes are buffered or the file ends; says how many there are.
+    #[inline]
+    pub(super) fn fill(&mut self, needed: usize) -> Result<usize, CaptureError> {
+        if self.end - self.start >= needed {
+            return Ok(self.end - self.start);
+        }
+        self.read_more(needed)
+    }
+
+    #[cold]
+    fn read_more(&mut self, needed: usize) -> Result<usize, CaptureError> {
+        self.buf.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        while self.end < needed && !self.at_end {
+            if self.end == self.buf.len() {
+                // Doubling as bytes arrive: a length field alone makes nobody allocate.
+                self.buf.resize(self.buf.len() * 2, 0);
+            }
+            let room = self.buf.get_mut(self.end..).unwrap_or_default();
+            match self.inner.read(room) {
+                Ok(0) => self.at_end = true,
+                Ok(read) => self.end += read,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(source) => {
+                    return Err(CaptureError::Io {
+                        offset: self.offset + wide(self.end - self.start),
+                        source,
+                    });
+                }
+            }
+        }
+        Ok(self.end - self.start)
+    }
+
+    /// Buffers exactly `needed` bytes.
+    ///
+    /// # Errors
+    /// [`CaptureError::Truncated`] when the file ends before.
+    #[inline]
+    pub(super) fn require(&mut self, needed: usize) -> Result<(), CaptureError> {
+        let available = self.fill(needed)?;
+        if available < needed {
+            return Err(CaptureError::Truncated { offset: self.offset, needed, available });
+        }
+        Ok(())
+    }
+
+    /// Takes `len` buffered bytes; says where they lie for [`Source::slice`], until the next
+    /// [`Source::fill`].
+    #[inline]
+    pub(super) fn take(&mut self, len: usize) -> Range<usize> {
+        let from = self.start;
+        self.start = (from + len).min(self.end);
+        self.offset += wide(self.start - from);
+        from..self.start
+    }
+
+    /// Bytes that [`Source::take`] gave.
+    #[inline]
+    pub(super) fn slice(&self, range: Range<usize>) -> &[u8] {
+        self.buf.get(range).unwrap_or_default()
+    }
+
+    /// Takes `len` bytes without holding them.
+    ///
+    /// # Errors
+    /// [`CaptureError::Truncated`] when the file ends before.
+    pub(super) fn skip(&mut self, len: usize) -> Result<(), CaptureError> {
+        let offset = self.offset;
+        let mut left = len;
+        while left > 0 {
+            let available = self.fill(1)?;
+            if available == 0 {
+                let available = len - left;
+                return Err(CaptureError::Truncated { offset, needed: len, available });
+            }
+            left -= self.take(left.min(available)).len();
+        }
+        Ok(())
+    }
+}
+
+fn wide(len: usize) -> u64 {
+    u64::try_from(len).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives one byte a read, interrupted every other time.
+    struct Trickle(Vec<u8>, bool);
+
+    impl Read for Trickle {
+        fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+            self.1 = !self.1;
+            if self.1 {
+                return Err(ErrorKind::Interrupted.into());
+            }
+            match (self.0.is_empty(), out.first_mut()) {
+                (false, Some(byte)) => {
+                    *byte = self.0.remove(0);
+                    Ok(1)
+                }
+                _ => Ok(0),
+            }
+        }
+    }
+
+    #[test]
+    fn short_and_interrupted_reads_are_put_together() {
+        let mut source = Source::new(Trickle((0..50).collect(), false));
+        source.require(10).unwrap();
+        let taken = source.take(10);
+        assert_eq!(source.slice(taken), (0..10).collect::<Vec<u8>>());
+        source.skip(30).unwrap();
+        assert_eq!(source.offset(), 40);
+        let error = source.require(11).unwrap_err();
+        assert!(
+            matches!(error, CaptureError::Truncated { offset: 40, needed: 11, available: 10 }),
+            "{error}"
+        );
+        assert_eq!(source.bytes(), (40..50).collect::<Vec<u8>>());
+    }
+
+    #[test]
+    fn a_length_alone_allocates_nothing() {
+        let mut source = Source::new(&[1_u8, 2, 3][..]);
+        assert_eq!(source.fill(usize::MAX).unwrap(), 3);
+        assert!(source.buf.len() <= CHUNK);
+    }
+
+    #[test]
+    fn records_longer_than_the_buffer_arrive_whole() {
+        let bytes: Vec<u8> = (0..3 * CHUNK).map(|at| at.to_le_bytes()[0]).collect();
+        let mut source = Source::new(bytes.as_slice());
+        source.require(7).unwrap();
+        source.take(7);
+        source.require(2 * CHUNK + 5).unwrap();
+        let range = source.take(2 * CHUNK + 5);
+        assert_eq!(source.slice(range), &bytes[7..7 + 2 * CHUNK + 5]);
+    }
+}
