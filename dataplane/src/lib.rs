@@ -5,3 +5,7 @@
 pub mod host_memory;
 pub mod poll;
 pub mod port;
+#[cfg(all(feature = "std", target_os = "linux"))]
+mod rtnetlink;
+#[cfg(all(feature = "std", target_os = "linux"))]
+mod sys;

@@ -8,9 +8,16 @@
 //! | `packet` | an AF_PACKET socket | `packet` |
 //! | `af_xdp` | AF_XDP sockets, one a queue, and the program that steers UDP 4791 to them | `af-xdp` |
 
+#[cfg(all(feature = "af-xdp", target_os = "linux"))]
+pub mod af_xdp;
+pub mod error;
 #[cfg(feature = "std")]
 pub mod fault;
+#[cfg(all(feature = "std", target_os = "linux"))]
+mod interface;
 pub mod loopback;
+#[cfg(all(feature = "packet", target_os = "linux"))]
+pub mod packet;
 
 use roce_codec::net::MacAddr;
 
@@ -74,6 +81,8 @@ pub struct PortCounters {
     pub tx_frames: u64,
     /// Bytes in them.
     pub tx_bytes: u64,
+    /// Frames committed that the device or kernel then refused.
+    pub tx_dropped: u64,
     /// Times [`Port::tx_reserve`] found no room.
     pub tx_full: u64,
 }

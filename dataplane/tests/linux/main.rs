@@ -1,0 +1,15 @@
+//! The ports and the neighbour table on real interfaces, in network namespaces of their own.
+//!
+//! They need root (CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN, CAP_BPF), `ip` of iproute2 and
+//! `/dev/net/tun`. Without the privilege they say so and pass.
+#![cfg(target_os = "linux")]
+
+#[cfg(feature = "af-xdp")]
+mod af_xdp;
+mod frames;
+mod netns;
+#[cfg(feature = "packet")]
+mod packet;
+mod peer;
+mod privilege;
+mod wire;
