@@ -22,11 +22,7 @@ const HEADERS: usize = 20 + 8 + 12;
 
 fn main() {
     // What `cargo test --benches` passes: then only that it runs matters.
-    let rounds = if std::env::args().any(|arg| arg == "--test") {
-        1
-    } else {
-        ROUNDS
-    };
+    let rounds = if std::env::args().any(|arg| arg == "--test") { 1 } else { ROUNDS };
     println!("kernel {}", Kernel::best().name());
     // As they are in use: data at a page, copied to a frame behind headroom and headers, where nothing is aligned.
     let mut memory = [noise(3 * PAGE), noise(3 * PAGE), noise(3 * PAGE)];
@@ -41,12 +37,7 @@ fn main() {
         let dst = &mut dst[frame..frame + len];
         let peer_dst = &mut peer_dst[peer_frame..peer_frame + len];
 
-        compare(
-            &format!("crc32/{len}"),
-            rounds,
-            || crc(src),
-            || crc32fast::hash(black_box(src)),
-        );
+        compare(&format!("crc32/{len}"), rounds, || crc(src), || crc32fast::hash(black_box(src)));
         compare(
             &format!("crc32-copy/{len}"),
             rounds,
@@ -122,10 +113,7 @@ fn compare(
         times[1].push(time(calls, &mut peer));
     }
     let [ours, peer] = times.map(median);
-    println!(
-        "ratio {name} ours={ours:.1} peer={peer:.1} x={:.2}",
-        peer / ours
-    );
+    println!("ratio {name} ours={ours:.1} peer={peer:.1} x={:.2}", peer / ours);
 }
 
 fn calls_a_round(call: &mut impl FnMut() -> u32) -> u32 {

@@ -26,8 +26,5 @@ pub(crate) type Pair = [u64; 2];
 
 /// The multipliers that add a block to one that ends `bits` later.
 pub(crate) const fn across(bits: i32) -> Pair {
-    [
-        (x_to(bits + 63) as u64) << 32,
-        (x_to(bits - 1) as u64) << 32,
-    ]
+    [(x_to(bits + 63) as u64) << 32, (x_to(bits - 1) as u64) << 32]
 }

@@ -16,11 +16,7 @@ pub(crate) const fn times_x(a: u32) -> u32 {
 
 /// `a / x mod P`: the inverse of [`times_x`], which P's constant term makes possible.
 const fn over_x(a: u32) -> u32 {
-    if a & ONE == 0 {
-        a << 1
-    } else {
-        ((a ^ P) << 1) | 1
-    }
+    if a & ONE == 0 { a << 1 } else { ((a ^ P) << 1) | 1 }
 }
 
 /// `x^n mod P`, for negative `n` too.

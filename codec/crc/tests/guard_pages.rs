@@ -65,11 +65,7 @@ fn nothing_outside_is_touched() {
                 let src = &mut from.bytes()[at..at + len];
                 src.fill(0x5a);
                 let expected = !crc32fast::hash(src);
-                assert_eq!(
-                    kernel.update(INITIAL, src),
-                    expected,
-                    "{name}: {len} bytes at {at}"
-                );
+                assert_eq!(kernel.update(INITIAL, src), expected, "{name}: {len} bytes at {at}");
 
                 let dst = &mut to.bytes()[at..at + len];
                 dst.fill(0);

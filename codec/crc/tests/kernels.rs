@@ -74,19 +74,9 @@ fn every_length_of_copy_writes_itself_and_nothing_else() {
                 let at = ALIGNMENTS - start;
                 let mut dst = around.clone();
                 let found = kernel.copy_update(AFTER_ONES8, &mut dst[at..at + len], src);
-                assert_eq!(
-                    found,
-                    expected(AFTER_ONES8, src),
-                    "{kernel:?}: {len} bytes at {start}"
-                );
-                assert!(
-                    dst[at..at + len] == *src,
-                    "{kernel:?}: {len} bytes at {start}"
-                );
-                assert!(
-                    dst[..at] == around[..at],
-                    "{kernel:?}: {len} bytes at {start}: before"
-                );
+                assert_eq!(found, expected(AFTER_ONES8, src), "{kernel:?}: {len} bytes at {start}");
+                assert!(dst[at..at + len] == *src, "{kernel:?}: {len} bytes at {start}");
+                assert!(dst[..at] == around[..at], "{kernel:?}: {len} bytes at {start}: before");
                 assert!(
                     dst[at + len..] == around[at + len..],
                     "{kernel:?}: {len} bytes at {start}: behind"
@@ -100,26 +90,12 @@ fn every_length_of_copy_writes_itself_and_nothing_else() {
 fn copy_takes_the_shorter_length() {
     let src = noise(300);
     each_kernel(|kernel| {
-        for (dst_len, src_len) in [
-            (0, 300),
-            (300, 0),
-            (100, 299),
-            (299, 100),
-            (15, 16),
-            (64, 63),
-        ] {
+        for (dst_len, src_len) in [(0, 300), (300, 0), (100, 299), (299, 100), (15, 16), (64, 63)] {
             let len = dst_len.min(src_len);
             let mut dst = vec![0xa5; dst_len];
             let found = kernel.copy_update(INITIAL, &mut dst, &src[..src_len]);
-            assert_eq!(
-                found,
-                expected(INITIAL, &src[..len]),
-                "{kernel:?}: {src_len} to {dst_len}"
-            );
-            assert!(
-                dst[..len] == src[..len],
-                "{kernel:?}: {src_len} to {dst_len}"
-            );
+            assert_eq!(found, expected(INITIAL, &src[..len]), "{kernel:?}: {src_len} to {dst_len}");
+            assert!(dst[..len] == src[..len], "{kernel:?}: {src_len} to {dst_len}");
             assert!(
                 dst[len..].iter().all(|byte| *byte == 0xa5),
                 "{kernel:?}: {src_len} to {dst_len}"
@@ -150,11 +126,7 @@ fn long_buffers() {
         let expected = expected(INITIAL, &bytes[..len]);
         let mut dst = vec![0; len];
         each_kernel(|kernel| {
-            assert_eq!(
-                kernel.update(INITIAL, &bytes[..len]),
-                expected,
-                "{kernel:?}: {len} bytes"
-            );
+            assert_eq!(kernel.update(INITIAL, &bytes[..len]), expected, "{kernel:?}: {len} bytes");
             dst.fill(0);
             assert_eq!(
                 kernel.copy_update(INITIAL, &mut dst, &bytes[..len]),

@@ -37,10 +37,7 @@ pub(super) fn run<const COPY: bool, const MASK: bool>(
             *lane = vorrq_u64(*lane, load(ones));
         }
     }
-    lanes[0] = veorq_u64(
-        lanes[0],
-        vsetq_lane_u64::<0>(u64::from(state), vdupq_n_u64(0)),
-    );
+    lanes[0] = veorq_u64(lanes[0], vsetq_lane_u64::<0>(u64::from(state), vdupq_n_u64(0)));
     let step = load_pair(&const { across(512) });
     for from in groups {
         let next = group::<COPY>(from, groups_to.next());
@@ -63,12 +60,7 @@ pub(super) fn run<const COPY: bool, const MASK: bool>(
 #[target_feature(enable = "neon")]
 fn group<const COPY: bool>(from: &[u8; 64], to: Option<&mut [u8; 64]>) -> [uint64x2_t; 4] {
     let (from, _) = from.as_chunks::<16>();
-    let lanes = [
-        load(&from[0]),
-        load(&from[1]),
-        load(&from[2]),
-        load(&from[3]),
-    ];
+    let lanes = [load(&from[0]), load(&from[1]), load(&from[2]), load(&from[3])];
     if COPY && let Some(to) = to {
         let (to, _) = to.as_chunks_mut::<16>();
         for (to, lane) in to.iter_mut().zip(lanes) {
@@ -85,10 +77,7 @@ fn multiply_add(block: uint64x2_t, pair: poly64x2_t, sum: uint64x2_t) -> uint64x
     let block = vreinterpretq_p64_u64(block);
     let low = vmull_p64(vgetq_lane_p64::<0>(block), vgetq_lane_p64::<0>(pair));
     let high = vmull_high_p64(block, pair);
-    veorq_u64(
-        veorq_u64(vreinterpretq_u64_p128(low), vreinterpretq_u64_p128(high)),
-        sum,
-    )
+    veorq_u64(veorq_u64(vreinterpretq_u64_p128(low), vreinterpretq_u64_p128(high)), sum)
 }
 
 /// The block in memory, its first byte in the lowest.

@@ -41,10 +41,8 @@ pub(super) fn run<const COPY: bool, const MASK: bool>(
             *lane = _mm256_or_si256(*lane, load32(ones));
         }
     }
-    lanes[0] = _mm256_xor_si256(
-        lanes[0],
-        _mm256_zextsi128_si256(_mm_cvtsi32_si128(state.cast_signed())),
-    );
+    lanes[0] =
+        _mm256_xor_si256(lanes[0], _mm256_zextsi128_si256(_mm_cvtsi32_si128(state.cast_signed())));
     for from in groups {
         let next = group::<COPY>(from, groups_to.next());
         for (lane, next) in lanes.iter_mut().zip(next) {
@@ -73,12 +71,7 @@ pub(super) fn run<const COPY: bool, const MASK: bool>(
 #[target_feature(enable = "avx2")]
 fn group<const COPY: bool>(from: &[u8; 128], to: Option<&mut [u8; 128]>) -> [__m256i; 4] {
     let (from, _) = from.as_chunks::<32>();
-    let lanes = [
-        load32(&from[0]),
-        load32(&from[1]),
-        load32(&from[2]),
-        load32(&from[3]),
-    ];
+    let lanes = [load32(&from[0]), load32(&from[1]), load32(&from[2]), load32(&from[3])];
     if COPY && let Some(to) = to {
         let (to, _) = to.as_chunks_mut::<32>();
         for (to, lane) in to.iter_mut().zip(lanes) {

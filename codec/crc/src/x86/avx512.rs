@@ -47,11 +47,7 @@ pub(super) fn run<const COPY: bool, const MASK: bool>(
 ) -> u32 {
     let mut lead = Lead {
         state: _mm512_zextsi128_si512(_mm_cvtsi32_si128(state.cast_signed())),
-        ones: if MASK {
-            load64(ones)
-        } else {
-            _mm512_setzero_si512()
-        },
+        ones: if MASK { load64(ones) } else { _mm512_setzero_si512() },
     };
     let (blocks, tail) = src.as_chunks::<64>();
     let (blocks_to, tail_to) = dst.as_chunks_mut::<64>();
@@ -134,12 +130,7 @@ fn copy<const COPY: bool>(from: &[u8; 64], to: Option<&mut [u8; 64]>) -> __m512i
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn group<const COPY: bool>(from: &[[u8; 64]; 4], to: Option<&mut [[u8; 64]; 4]>) -> [__m512i; 4] {
-    let lanes = [
-        load64(&from[0]),
-        load64(&from[1]),
-        load64(&from[2]),
-        load64(&from[3]),
-    ];
+    let lanes = [load64(&from[0]), load64(&from[1]), load64(&from[2]), load64(&from[3])];
     if COPY && let Some(to) = to {
         for (to, lane) in to.iter_mut().zip(lanes) {
             store64(to, lane);
@@ -198,12 +189,6 @@ fn multiply_add(blocks: __m512i, pairs: __m512i, sum: __m512i) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn fold_lanes(sum: __m512i) -> __m128i {
-    let half = _mm256_xor_si256(
-        _mm512_castsi512_si256(sum),
-        _mm512_extracti64x4_epi64::<1>(sum),
-    );
-    _mm_xor_si128(
-        _mm256_castsi256_si128(half),
-        _mm256_extracti128_si256::<1>(half),
-    )
+    let half = _mm256_xor_si256(_mm512_castsi512_si256(sum), _mm512_extracti64x4_epi64::<1>(sum));
+    _mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256::<1>(half))
 }

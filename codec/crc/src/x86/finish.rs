@@ -88,9 +88,7 @@ mod tests {
 
     /// The carry-less product of two words as they stand.
     fn times(a: u64, b: u64) -> u128 {
-        (0..64)
-            .filter(|bit| b >> bit & 1 != 0)
-            .fold(0, |sum, bit| sum ^ u128::from(a) << bit)
+        (0..64).filter(|bit| b >> bit & 1 != 0).fold(0, |sum, bit| sum ^ u128::from(a) << bit)
     }
 
     /// The remainder of a sum by P, coefficient by coefficient.
@@ -121,22 +119,11 @@ mod tests {
 
     #[test]
     fn quotient_and_divisor_reduce() {
-        for sum in [
-            1_u128,
-            1 << 95,
-            0xdead_beef,
-            0x0123_4567_89ab_cdef_0246_8ace,
-            (1 << 96) - 1,
-        ] {
+        for sum in [1_u128, 1 << 95, 0xdead_beef, 0x0123_4567_89ab_cdef_0246_8ace, (1 << 96) - 1] {
             let low = u64::MAX;
-            let quotient = times(
-                u64::try_from(sum & u128::from(low)).expect("masked"),
-                QUOTIENT,
-            );
-            let product = times(
-                u64::try_from(quotient & u128::from(low)).expect("masked"),
-                DIVISOR,
-            );
+            let quotient = times(u64::try_from(sum & u128::from(low)).expect("masked"), QUOTIENT);
+            let product =
+                times(u64::try_from(quotient & u128::from(low)).expect("masked"), DIVISOR);
             let found = u32::try_from((sum ^ product) >> 64 & 0xffff_ffff).expect("masked");
             assert_eq!(found, remainder(sum), "{sum:#x}");
         }

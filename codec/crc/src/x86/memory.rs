@@ -88,7 +88,5 @@ pub(super) fn store_start(to: &mut [u8], value: __m512i) {
 /// The low `count` bits set; all 64 from 64 on.
 #[inline]
 pub(super) fn first_bits(count: usize) -> u64 {
-    u64::MAX
-        .checked_shr(u32::try_from(64 - count.min(64)).unwrap_or(0))
-        .unwrap_or(0)
+    u64::MAX.checked_shr(u32::try_from(64 - count.min(64)).unwrap_or(0)).unwrap_or(0)
 }

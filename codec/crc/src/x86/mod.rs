@@ -60,9 +60,7 @@ impl Simd {
 
     /// The name of each, worst first, and itself where this CPU can run it.
     pub(crate) fn all() -> impl Iterator<Item = (&'static str, Option<Self>)> {
-        Self::WORST_FIRST
-            .into_iter()
-            .map(|name| (name.as_str(), Self::detect(name)))
+        Self::WORST_FIRST.into_iter().map(|name| (name.as_str(), Self::detect(name)))
     }
 
     fn detect_best() -> Option<Self> {

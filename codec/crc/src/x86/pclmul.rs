@@ -28,10 +28,8 @@ pub(super) fn run<const COPY: bool, const MASK: bool>(
     if src.is_empty() {
         return state;
     }
-    let mut lead = Lead {
-        state: _mm_cvtsi32_si128(state.cast_signed()),
-        ones: ones.as_chunks().0.iter(),
-    };
+    let mut lead =
+        Lead { state: _mm_cvtsi32_si128(state.cast_signed()), ones: ones.as_chunks().0.iter() };
     let (groups, rest) = src.as_chunks::<64>();
     let (groups_to, rest_to) = dst.as_chunks_mut::<64>();
     let lanes = if let Some((first, groups)) = groups.split_first() {
@@ -61,10 +59,7 @@ impl Lead<'_> {
     #[inline]
     #[target_feature(enable = "sse2")]
     pub(super) fn none() -> Self {
-        Self {
-            state: _mm_setzero_si128(),
-            ones: [].iter(),
-        }
+        Self { state: _mm_setzero_si128(), ones: [].iter() }
     }
 
     /// Adds to `block` what is to be added to this one, the next of the blocks.
@@ -150,12 +145,7 @@ fn copy<const COPY: bool>(from: &[u8; 16], to: Option<&mut [u8; 16]>) -> __m128i
 #[target_feature(enable = "sse2")]
 pub(super) fn group<const COPY: bool>(from: &[u8; 64], to: Option<&mut [u8; 64]>) -> [__m128i; 4] {
     let (from, _) = from.as_chunks::<16>();
-    let lanes = [
-        load16(&from[0]),
-        load16(&from[1]),
-        load16(&from[2]),
-        load16(&from[3]),
-    ];
+    let lanes = [load16(&from[0]), load16(&from[1]), load16(&from[2]), load16(&from[3])];
     if COPY && let Some(to) = to {
         let (to, _) = to.as_chunks_mut::<16>();
         for (to, lane) in to.iter_mut().zip(lanes) {
@@ -187,7 +177,5 @@ pub(super) fn reduce(sum: __m128i) -> u32 {
 /// The low `count` bytes set; all 16 from 16 on.
 #[inline]
 fn first_bytes(count: usize) -> u128 {
-    u128::MAX
-        .checked_shr(u32::try_from(8 * (16 - count.min(16))).unwrap_or(0))
-        .unwrap_or(0)
+    u128::MAX.checked_shr(u32::try_from(8 * (16 - count.min(16))).unwrap_or(0)).unwrap_or(0)
 }
