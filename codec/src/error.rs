@@ -129,8 +129,6 @@ pub enum EmitError {
     MissingHeader(HeaderKind),
     /// The packet would be longer than an IP packet can be.
     TooLong(usize),
-    /// More pad bytes than the pad count says, or fewer.
-    Pad,
 }
 
 impl fmt::Display for EmitError {
@@ -141,7 +139,6 @@ impl fmt::Display for EmitError {
             }
             Self::MissingHeader(kind) => write!(f, "the opcode needs a {kind}"),
             Self::TooLong(len) => write!(f, "an IP packet of {len} bytes is too long"),
-            Self::Pad => f.write_str("pad bytes disagree with the pad count"),
         }
     }
 }

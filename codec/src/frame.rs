@@ -1,19 +1,21 @@
-//! A whole packet: [`Frame`], the validated view of one, and [`FrameBuilder`], its inverse.
+//! A whole packet: [`Frame`], the validated view of one.
+
+mod ext;
+mod foreign;
+mod segments;
 
 use core::net::IpAddr;
 
 use roce_crc::Crc32;
 
-use crate::ib::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, BthWire, Deth, ExtHeaders, Feth, HeaderKind, Ieth, ImmDt,
-    Opcode, OpcodeInfo, Psn, Qpn, Reth,
-};
+use crate::ib::{Bth, BthWire, Opcode, OpcodeInfo, Psn, Qpn};
 use crate::icrc::{ICRC_LEN, IPV4_HEADERS, IPV6_HEADERS, Icrc, IcrcVerdict, NotCheckable};
 use crate::net::{
     EtherType, Ethernet, Ip, Ipv4, Ipv4Wire, Ipv6Wire, ROCE_V2_PORT, Udp, UdpWire, take_ethernet,
 };
 use crate::wire::take;
-use crate::{EmitError, Layer, ParseError};
+use crate::{FrameBuilder, Layer, ParseError};
+use segments::Segments;
 
 /// The layer a packet starts with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -25,10 +27,34 @@ pub enum Start {
     Ip,
 }
 
+/// IP's number for UDP.
+const UDP: u8 = 17;
+
+/// Bytes of the shortest RoCEv2 datagram, its UDP header included.
+const SHORTEST: usize = Udp::LEN + Bth::LEN + ICRC_LEN;
+
 #[derive(Debug, Clone, Copy)]
 enum IpRef<'a> {
     V4(&'a Ipv4Wire),
     V6(&'a Ipv6Wire),
+}
+
+impl IpRef<'_> {
+    /// A UDP header that is not there: left out by the sender, or cut off by the capture (`cut`)?
+    #[cold]
+    fn too_short(self, len: usize, cut: ParseError) -> ParseError {
+        let (layer, header_len) = match self {
+            Self::V4(_) => (Layer::Ipv4, Ipv4::LEN),
+            // IPv6's length field does not count its own header.
+            Self::V6(_) => (Layer::Ipv6, 0),
+        };
+        if len < Udp::LEN {
+            let (field, expected) = (header_len + len, header_len + Udp::LEN);
+            ParseError::Length { layer, field, expected }
+        } else {
+            cut
+        }
+    }
 }
 
 /// A RoCEv2 packet whose layers have been found and whose lengths agree.
@@ -103,6 +129,15 @@ impl<'a> Frame<'a> {
     #[inline]
     pub fn parse_captured(segments: [&'a [u8]; 2], start: Start) -> Result<Self, ParseError> {
         let [head, tail] = segments;
+        match Self::layers(head, tail, start) {
+            // Only headers are taken from the first segment alone.
+            Err(ParseError::Truncated { .. }) if !tail.is_empty() => Err(ParseError::SplitHeaders),
+            result => result,
+        }
+    }
+
+    #[inline]
+    fn layers(head: &'a [u8], tail: &'a [u8], start: Start) -> Result<Self, ParseError> {
         let (ethertype, l3) = match start {
             Start::Ethernet => take_ethernet(head)?,
             Start::Ip => (ip_version(head)?, head),
@@ -111,35 +146,22 @@ impl<'a> Frame<'a> {
         match ethertype {
             EtherType::IPV4 => {
                 let (ip, rest) = take::<Ipv4Wire>(l3, Layer::Ipv4)?;
-                ip.check()?;
-                if ip.flags_fragment.get() & 0x3fff != 0 {
-                    return Err(ParseError::Fragment);
-                }
-                if ip.protocol != 17 {
-                    let found = u16::from(ip.protocol);
-                    return Err(ParseError::NotRoce { layer: Layer::Ipv4, found });
+                if !ip.is_bare_udp() {
+                    return Err(foreign::ipv4(ip, l3));
                 }
                 let field = usize::from(ip.total_len.get());
                 let len = field.checked_sub(Ipv4::LEN).ok_or(ParseError::Length {
                     layer: Layer::Ipv4,
                     field,
-                    expected: Ipv4::LEN,
+                    expected: Ipv4::LEN + Udp::LEN,
                 })?;
                 Self::transport(link, l3, IpRef::V4(ip), rest, tail, len)
             }
             EtherType::IPV6 => {
                 let (ip, rest) = take::<Ipv6Wire>(l3, Layer::Ipv6)?;
                 ip.check()?;
-                match ip.next_header {
-                    17 => {}
-                    44 => return Err(ParseError::Fragment),
-                    header @ (0 | 43 | 50 | 51 | 60 | 135 | 139 | 140) => {
-                        return Err(ParseError::Ipv6Extension(header));
-                    }
-                    other => {
-                        let found = u16::from(other);
-                        return Err(ParseError::NotRoce { layer: Layer::Ipv6, found });
-                    }
+                if ip.next_header != UDP {
+                    return Err(foreign::ipv6(ip.next_header, rest));
                 }
                 let len = usize::from(ip.payload_len.get());
                 Self::transport(link, l3, IpRef::V6(ip), rest, tail, len)
@@ -161,7 +183,8 @@ impl<'a> Frame<'a> {
     ) -> Result<Self, ParseError> {
         // What lies beyond the IP packet is padding and must not be taken for headers.
         let bounded = rest.get(..len).unwrap_or(rest);
-        let (udp, after_udp) = take::<UdpWire>(bounded, Layer::Udp)?;
+        let (udp, after_udp) =
+            take::<UdpWire>(bounded, Layer::Udp).map_err(|error| ip.too_short(len, error))?;
         if udp.dst_port.get() != ROCE_V2_PORT {
             return Err(ParseError::NotRoce { layer: Layer::Udp, found: udp.dst_port.get() });
         }
@@ -169,7 +192,8 @@ impl<'a> Frame<'a> {
         if field != len {
             return Err(ParseError::Length { layer: Layer::Udp, field, expected: len });
         }
-        let (bth, after_bth) = take::<BthWire>(after_udp, Layer::Bth)?;
+        let (bth, after_bth) = take::<BthWire>(after_udp, Layer::Bth)
+            .map_err(|error| udp_too_short(len, SHORTEST, error))?;
         let info = Opcode(bth.opcode).info();
         let ext_len = usize::from(info.headers_len);
         let pad_len = usize::from(bth.pad_count());
@@ -179,16 +203,7 @@ impl<'a> Frame<'a> {
             field: len,
             expected: least,
         })?;
-        let Some(ext) = after_bth.get(..ext_len) else {
-            if tail.is_empty() {
-                return Err(ParseError::Truncated {
-                    layer: Layer::Ext(last_header(info)),
-                    needed: ext_len,
-                    available: after_bth.len(),
-                });
-            }
-            return Err(ParseError::SplitHeaders);
-        };
+        let ext = after_bth.get(..ext_len).ok_or_else(|| cut_header(info, after_bth.len()))?;
         let headers = l3.get(..l3.len() - rest.len() + Udp::LEN + Bth::LEN).unwrap_or_default();
 
         // Behind the extension headers, in two segments: payload, pad, ICRC, trailer.
@@ -299,88 +314,6 @@ impl<'a> Frame<'a> {
     #[must_use]
     pub fn psn(&self) -> Psn {
         self.bth.value().psn
-    }
-
-    /// The bytes of an extension header, if the opcode has it.
-    #[inline]
-    #[must_use]
-    pub fn ext(&self, kind: HeaderKind) -> Option<&'a [u8]> {
-        let offset = self.opcode().info().headers.offset_of(kind)?;
-        self.ext.get(offset..offset + kind.len())
-    }
-
-    /// RETH, if the opcode has one.
-    #[inline]
-    #[must_use]
-    pub fn reth(&self) -> Option<Reth> {
-        Reth::parse(self.ext(HeaderKind::Reth)?).ok()
-    }
-
-    /// AETH, if the opcode has one.
-    #[inline]
-    #[must_use]
-    pub fn aeth(&self) -> Option<Aeth> {
-        Aeth::parse(self.ext(HeaderKind::Aeth)?).ok()
-    }
-
-    /// AtomicETH, if the opcode has one.
-    #[inline]
-    #[must_use]
-    pub fn atomic_eth(&self) -> Option<AtomicEth> {
-        AtomicEth::parse(self.ext(HeaderKind::AtomicEth)?).ok()
-    }
-
-    /// AtomicAckETH, if the opcode has one.
-    #[inline]
-    #[must_use]
-    pub fn atomic_ack_eth(&self) -> Option<AtomicAckEth> {
-        AtomicAckEth::parse(self.ext(HeaderKind::AtomicAckEth)?).ok()
-    }
-
-    /// Immediate data, if the opcode has it.
-    #[inline]
-    #[must_use]
-    pub fn imm_dt(&self) -> Option<ImmDt> {
-        ImmDt::parse(self.ext(HeaderKind::ImmDt)?).ok()
-    }
-
-    /// DETH, if the opcode has one.
-    #[must_use]
-    pub fn deth(&self) -> Option<Deth> {
-        Deth::parse(self.ext(HeaderKind::Deth)?).ok()
-    }
-
-    /// IETH, if the opcode has one.
-    #[must_use]
-    pub fn ieth(&self) -> Option<Ieth> {
-        Ieth::parse(self.ext(HeaderKind::Ieth)?).ok()
-    }
-
-    /// FETH, if the opcode has one.
-    #[must_use]
-    pub fn feth(&self) -> Option<Feth> {
-        Feth::parse(self.ext(HeaderKind::Feth)?).ok()
-    }
-
-    /// All extension headers as values.
-    #[must_use]
-    pub fn ext_headers(&self) -> ExtHeaders {
-        let word = |kind| Some(ImmDt::parse(self.ext(kind)?).ok()?.0);
-        ExtHeaders {
-            rdeth: word(HeaderKind::Rdeth),
-            deth: self.deth(),
-            xrceth: word(HeaderKind::Xrceth),
-            feth: self.feth(),
-            reth: self.reth(),
-            atomic_eth: self.atomic_eth(),
-            aeth: self.aeth(),
-            atomic_ack_eth: self.atomic_ack_eth(),
-            imm_dt: self.imm_dt(),
-            ieth: self.ieth(),
-            cnp_reserved: self
-                .ext(HeaderKind::CnpReserved)
-                .and_then(|bytes| bytes.first_chunk().copied()),
-        }
     }
 
     /// The payload, without pad.
@@ -503,147 +436,21 @@ fn ip_version(bytes: &[u8]) -> Result<EtherType, ParseError> {
     }
 }
 
-/// The header an opcode ends with, to name in an error.
-fn last_header(info: &OpcodeInfo) -> HeaderKind {
-    info.headers.iter().last().unwrap_or(HeaderKind::Reth)
+/// A BTH that is not there: left out by the sender, or cut off by the capture (`cut`)?
+#[cold]
+fn udp_too_short(field: usize, expected: usize, cut: ParseError) -> ParseError {
+    if field < expected { ParseError::Length { layer: Layer::Udp, field, expected } } else { cut }
 }
 
-/// Two pieces read as one.
-#[derive(Clone, Copy)]
-struct Segments<'a>([&'a [u8]; 2]);
-
-impl<'a> Segments<'a> {
-    #[inline]
-    fn len(self) -> usize {
-        self.0[0].len() + self.0[1].len()
-    }
-
-    /// The part that starts at `from`, up to `len` bytes of it, as far as it exists.
-    #[inline]
-    fn range(self, from: usize, len: usize) -> [&'a [u8]; 2] {
-        let [a, b] = self.0;
-        let end = from.saturating_add(len);
-        let part = |piece: &'a [u8], start: usize| {
-            let low = from.saturating_sub(start).min(piece.len());
-            let high = end.saturating_sub(start).min(piece.len());
-            piece.get(low..high).unwrap_or_default()
-        };
-        [part(a, 0), part(b, a.len())]
-    }
-
-    /// Copies what starts at `from` into `out`, as far as it exists.
-    #[inline]
-    fn copy_to(self, from: usize, out: &mut [u8]) {
-        let [a, b] = self.range(from, out.len());
-        for (to, byte) in out.iter_mut().zip(a.iter().chain(b)) {
-            *to = *byte;
+/// Names the extension header in which `available` bytes end.
+#[cold]
+fn cut_header(info: &OpcodeInfo, mut available: usize) -> ParseError {
+    for kind in info.headers.iter() {
+        let needed = kind.len();
+        if available < needed {
+            return ParseError::Truncated { layer: Layer::Ext(kind), needed, available };
         }
+        available -= needed;
     }
-}
-
-/// A packet in values: what [`Frame`] takes apart, put together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FrameBuilder {
-    /// Ethernet header; `None` for a packet that starts with IP.
-    pub ethernet: Option<Ethernet>,
-    /// IP header.
-    pub ip: Ip,
-    /// UDP header.
-    pub udp: Udp,
-    /// Base transport header.
-    pub bth: Bth,
-    /// Extension headers; those the opcode calls for are written.
-    pub ext: ExtHeaders,
-    /// Pad bytes, of which the BTH's pad count are written. Senders write zeroes.
-    pub pad: [u8; 3],
-}
-
-impl FrameBuilder {
-    /// Bytes before the payload.
-    #[must_use]
-    pub fn header_len(&self) -> usize {
-        self.ethernet.map_or(0, |ethernet| ethernet.header_len())
-            + self.ip.header_len()
-            + Udp::LEN
-            + Bth::LEN
-            + usize::from(self.bth.opcode.info().headers_len)
-    }
-
-    /// Sets the pad count, the UDP and IP lengths and the IPv4 checksum for `payload_len` bytes.
-    ///
-    /// # Errors
-    /// [`EmitError::TooLong`].
-    #[inline]
-    pub fn set_payload_len(&mut self, payload_len: usize) -> Result<(), EmitError> {
-        let pad_len = payload_len.wrapping_neg() & 3;
-        // At most 3.
-        self.bth.pad_count = pad_len.to_le_bytes()[0];
-        let ext_len = usize::from(self.bth.opcode.info().headers_len);
-        let len = payload_len.saturating_add(Udp::LEN + Bth::LEN + ext_len + pad_len + ICRC_LEN);
-        self.udp.length = u16::try_from(len).map_err(|_| EmitError::TooLong(len))?;
-        self.ip.set_payload_len(len)
-    }
-
-    /// Writes the packet into `out`: the headers as they stand, the payload copied, the pad, and
-    /// the ICRC computed anew. Says how many bytes. Lengths are written as they stand: call
-    /// [`FrameBuilder::set_payload_len`] first unless they came from a [`Frame`].
-    ///
-    /// # Errors
-    /// [`EmitError`]; `out` may be partly written.
-    pub fn emit<C: Crc32>(&self, payload: [&[u8]; 2], out: &mut [u8]) -> Result<usize, EmitError> {
-        let payload_len = payload[0].len() + payload[1].len();
-        let (len, ()) = self.emit_with::<C, _>(payload_len, out, |room, icrc| {
-            let copied = icrc.copy_update(room, payload[0]);
-            icrc.copy_update(room.get_mut(copied..).unwrap_or_default(), payload[1]);
-        })?;
-        Ok(len)
-    }
-
-    /// As [`FrameBuilder::emit`], with the payload put in place by `fill`, which must write and
-    /// feed to the ICRC exactly the bytes it is given. Returns the length and what `fill` returned.
-    ///
-    /// # Errors
-    /// [`EmitError`]; `out` may be partly written.
-    #[inline]
-    pub fn emit_with<C: Crc32, R>(
-        &self,
-        payload_len: usize,
-        out: &mut [u8],
-        fill: impl FnOnce(&mut [u8], &mut Icrc<C>) -> R,
-    ) -> Result<(usize, R), EmitError> {
-        let link_len = self.ethernet.map_or(0, |ethernet| ethernet.header_len());
-        let ip_len = self.ip.header_len();
-        let info = self.bth.opcode.info();
-        let ext_len = usize::from(info.headers_len);
-        let pad_len = usize::from(self.bth.pad_count & 3);
-        let needed =
-            link_len + ip_len + Udp::LEN + Bth::LEN + ext_len + payload_len + pad_len + ICRC_LEN;
-        let short = EmitError::NoRoom { needed, available: out.len() };
-        let out = out.get_mut(..needed).ok_or(short)?;
-
-        let (link, l3) = out.split_at_mut_checked(link_len).ok_or(short)?;
-        if let Some(ethernet) = &self.ethernet {
-            ethernet.emit(link)?;
-        }
-        let (headers, rest) = l3.split_at_mut_checked(ip_len + Udp::LEN + Bth::LEN).ok_or(short)?;
-        self.ip.emit(headers)?;
-        self.udp.emit(headers.get_mut(ip_len..).unwrap_or_default())?;
-        self.bth.emit(headers.get_mut(ip_len + Udp::LEN..).unwrap_or_default())?;
-        let mut icrc = match self.ip {
-            Ip::V4(_) => Icrc::<C>::ipv4(headers.first_chunk().ok_or(short)?),
-            Ip::V6(_) => Icrc::<C>::ipv6(headers.first_chunk().ok_or(short)?),
-        };
-        let (ext, rest) = rest.split_at_mut_checked(ext_len).ok_or(short)?;
-        self.ext.emit(info, ext)?;
-        icrc.update(ext);
-        let (payload, rest) = rest.split_at_mut_checked(payload_len).ok_or(short)?;
-        let filled = fill(payload, &mut icrc);
-        let (pad, rest) = rest.split_at_mut_checked(pad_len).ok_or(short)?;
-        for (to, byte) in pad.iter_mut().zip(self.pad) {
-            *to = byte;
-        }
-        icrc.update(pad);
-        crate::wire::put(&icrc.finish(), rest)?;
-        Ok((needed, filled))
-    }
+    ParseError::Truncated { layer: Layer::Payload, needed: 0, available }
 }

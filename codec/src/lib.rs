@@ -58,6 +58,7 @@
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 #![forbid(unsafe_code)]
 
+mod builder;
 mod error;
 mod frame;
 mod wire;
@@ -66,6 +67,7 @@ pub mod ib;
 pub mod icrc;
 pub mod net;
 
+pub use builder::FrameBuilder;
 pub use error::{EmitError, Layer, ParseError};
-pub use frame::{Frame, FrameBuilder, Start};
+pub use frame::{Frame, Start};
 pub use roce_crc::{Crc, Crc32, SmallTable};

@@ -22,11 +22,31 @@
 #[cfg(feature = "std")]
 extern crate std;
 
+#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
+mod fold;
+mod kernel;
+mod partial;
+mod poly;
+#[cfg_attr(target_arch = "x86_64", path = "x86/mod.rs")]
+#[cfg_attr(all(target_arch = "aarch64", target_endian = "little"), path = "aarch64/mod.rs")]
+#[cfg_attr(
+    not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little"))),
+    path = "no_simd.rs"
+)]
+mod simd;
+mod slice16;
 mod small;
 mod table;
 
-pub use small::SmallTable;
-pub use table::{AFTER_ONES8, INITIAL};
+pub use kernel::Kernel;
+pub use small::{NibbleTable, SmallTable};
+
+/// The register before any byte was fed.
+pub const INITIAL: u32 = 0xffff_ffff;
+
+/// The register behind eight bytes of `0xff`, which the ICRC puts before every packet (IBTA vol. 1, 7.8.1)
+/// in place of the fields of a local route header.
+pub const AFTER_ONES8: u32 = table::update(INITIAL, &[0xff; 8]);
 
 /// An incremental CRC-32 (IEEE 802.3, reflected) that may be a chip's own unit.
 ///
@@ -56,6 +76,20 @@ pub trait Crc32: Clone {
         dst[..len].copy_from_slice(&src[..len]);
         self.update(&src[..len]);
         len
+    }
+
+    /// Feeds `bytes` as they are but for the first 64, which are fed OR-ed with `ones`, at any length of `bytes`.
+    ///
+    /// This is how an ICRC covers a packet whose variant fields count as all ones: in one call, without a
+    /// changed copy of the headers.
+    fn update_masked(&mut self, bytes: &[u8], ones: &[u8; 64]) {
+        let (head, rest) = bytes.split_at(bytes.len().min(ones.len()));
+        let mut masked = *ones;
+        for (masked, byte) in masked.iter_mut().zip(head) {
+            *masked |= byte;
+        }
+        self.update(&masked[..head.len()]);
+        self.update(rest);
     }
 
     /// The CRC of all bytes fed so far, as zlib's `crc32` gives it. More may be fed afterwards.
@@ -89,16 +123,30 @@ impl Default for Crc {
 }
 
 impl Crc32 for Crc {
+    #[inline]
     fn resume(state: u32) -> Self {
         Self(state)
     }
 
+    #[inline]
     fn state(&self) -> u32 {
         self.0
     }
 
+    #[inline]
     fn update(&mut self, bytes: &[u8]) {
-        self.0 = table::bytes(self.0, bytes);
+        self.0 = Kernel::best().update(self.0, bytes);
+    }
+
+    #[inline]
+    fn copy_update(&mut self, dst: &mut [u8], src: &[u8]) -> usize {
+        self.0 = Kernel::best().copy_update(self.0, dst, src);
+        dst.len().min(src.len())
+    }
+
+    #[inline]
+    fn update_masked(&mut self, bytes: &[u8], ones: &[u8; 64]) {
+        self.0 = Kernel::best().update_masked(self.0, bytes, ones);
     }
 }
 

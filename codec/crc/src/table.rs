@@ -1,38 +1,29 @@
-//! The byte-wise table, 1 KiB, and the states every caller starts from.
+//! The byte-wise table, 1 KiB.
 
-/// IEEE 802.3's polynomial without its `x^32`, reflected: bit `i` is the coefficient of `x^(31-i)`.
-pub(crate) const POLY: u32 = 0xedb8_8320;
+use crate::poly;
 
-/// The register before any byte was fed.
-pub const INITIAL: u32 = 0xffff_ffff;
-
-/// The register behind eight bytes of `0xff`, which the ICRC puts before every packet (IBTA vol. 1, 7.8.1)
-/// in place of the fields of a local route header.
-pub const AFTER_ONES8: u32 = bytes(INITIAL, &[0xff; 8]);
-
-/// What one byte of the register becomes when it is shifted out.
+/// What a byte becomes in the register once it is shifted out.
 static BYTES: [u32; 256] = byte_table();
 
-const fn byte_table() -> [u32; 256] {
+/// The table for a byte that no other follows.
+pub(crate) const fn byte_table() -> [u32; 256] {
     let mut table = [0; 256];
-    let mut byte = 0;
-    let mut start = 0_u32;
-    while byte < 256 {
-        let mut register = start;
+    let mut register = 0_u32;
+    while register < 256 {
+        let mut shifted = register;
         let mut bit = 0;
         while bit < 8 {
-            register = (register >> 1) ^ (POLY * (register & 1));
+            shifted = poly::times_x(shifted);
             bit += 1;
         }
-        table[byte] = register;
-        byte += 1;
-        start += 1;
+        table[register as usize] = shifted;
+        register += 1;
     }
     table
 }
 
 /// Feeds `bytes` one at a time.
-pub(crate) const fn bytes(mut register: u32, bytes: &[u8]) -> u32 {
+pub(crate) const fn update(mut register: u32, bytes: &[u8]) -> u32 {
     let mut i = 0;
     while i < bytes.len() {
         let low = register.to_le_bytes()[0] ^ bytes[i];

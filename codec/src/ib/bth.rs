@@ -154,8 +154,7 @@ impl BthWire {
 mod tests {
     use super::*;
 
-    /// The BTH of the sample packet in the InfiniBand specification's ICRC example, before
-    /// masking: UC SEND... its fields typed from the listing.
+    /// A header with something in every field but Resv6; what each holds is typed by hand below.
     const BYTES: [u8; 12] =
         [0x0a, 0x71, 0x0a, 0x1c, 0x40, 0x02, 0x38, 0xf2, 0xfa, 0x05, 0x00, 0x01];
 

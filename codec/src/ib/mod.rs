@@ -11,6 +11,7 @@ mod ieth;
 mod immdt;
 mod mtu;
 mod opcode;
+mod opcode_table;
 mod psn;
 mod reth;
 

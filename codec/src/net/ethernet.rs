@@ -185,10 +185,11 @@ impl Ethernet {
                     ethertype,
                 });
             }
-            let (tag, after) = take::<Tag>(rest, Layer::Vlan)?;
-            if !vlans.push(VlanTag { tpid: ethertype, tci: tag.tci.get() }) {
+            if vlans.len() == VlanStack::MAX {
                 return Err(ParseError::TooManyVlanTags);
             }
+            let (tag, after) = take::<Tag>(rest, Layer::Vlan)?;
+            vlans.push(VlanTag { tpid: ethertype, tci: tag.tci.get() });
             rest = after;
         }
     }

@@ -128,9 +128,15 @@ impl Ipv4 {
 }
 
 impl Ipv4Wire {
+    /// Whether this is IPv4 without options, no fragment, and UDP follows.
+    #[inline]
+    pub(crate) fn is_bare_udp(&self) -> bool {
+        self.version_ihl == 0x45 && self.flags_fragment.get() & 0x3fff == 0 && self.protocol == 17
+    }
+
     /// Version and header length.
     #[inline]
-    pub(crate) fn check(&self) -> Result<(), ParseError> {
+    fn check(&self) -> Result<(), ParseError> {
         match self.version_ihl {
             0x45 => Ok(()),
             other if other >> 4 != 4 => {

@@ -97,6 +97,7 @@ impl PortCounters {
         tx_frames: 0,
         tx_bytes: 0,
         tx_full: 0,
+        tx_dropped: 0,
     };
 }
 

@@ -1,0 +1,422 @@
+#!/usr/bin/env bash
+# Every check of this repository, by name; CI runs it without an argument.
+#
+#   ./ci.sh [VERB...]      VERB: fmt lint test no-std fuzz bench interop all extended
+#
+# `all` is the default and runs the first seven in 40 minutes or less on two cores; `extended` is
+# what takes too long for every commit. Each verb installs the system packages it needs (apt, as
+# root or through sudo) when they are missing. A failing step does not stop the others: the
+# summary names each one, and the last line counts checks and tests.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+export DEBIAN_FRONTEND=noninteractive CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
+
+ci_dir=$PWD/target/ci
+mkdir -p "$ci_dir"
+
+# The feature sets that are linted, one a row: package, then cargo's words. A feature added to a
+# Cargo.toml is added here. Never --all-features: features for firmware do not link on a host.
+feature_matrix=(
+    "roce-crc"
+    "roce-crc --no-default-features"
+    "roce-codec"
+    "roce-codec --no-default-features"
+    "roce-engine"
+    "roce-engine --no-default-features"
+    "roce-dataplane"
+    "roce-dataplane --no-default-features"
+    "roce-dataplane --no-default-features --features std"
+    "roce-dataplane --no-default-features --features af-xdp"
+    "roce-dataplane --no-default-features --features packet"
+    "dpu-app"
+    "dpu-app --no-default-features"
+    "dpu-app --no-default-features --features std"
+)
+no_std_packages=(roce-crc roce-codec roce-engine roce-dataplane)
+no_std_targets=(
+    thumbv7em-none-eabihf
+    riscv32imac-unknown-none-elf
+    aarch64-unknown-none
+    x86_64-unknown-none
+)
+fuzz_seconds=20
+
+say() { printf '%s\n' "$*"; }
+die() {
+    printf 'ci.sh: %s\n' "$*" >&2
+    exit 2
+}
+
+# ---- Steps -------------------------------------------------------------------------------------
+
+summary=()
+passed=0 failed=0 skipped=0
+
+# step NAME COMMAND...: runs it, times it, and counts it as one check.
+# tests NAME COMMAND...: the same, but what the output says of tests is what counts.
+step() { run_step check "$@"; }
+tests() { run_step tests "$@"; }
+
+run_step() {
+    local kind=$1 name=$2 log=$ci_dir/step.log start=$SECONDS status
+    shift 2
+    say "==== $name"
+    set +e
+    (
+        set -e
+        "$@"
+    ) 2>&1 </dev/null | tee "$log"
+    status=${PIPESTATUS[0]}
+    set -e
+    local ok=0 bad=0 passed_over=0
+    if [[ $kind == tests ]]; then
+        read -r ok bad passed_over < <(count_tests <"$log")
+    fi
+    if ((status != 0 && bad == 0)); then
+        bad=1
+    elif ((status == 0 && ok == 0 && bad == 0)); then
+        if [[ $kind == tests ]]; then
+            say "ci.sh: $name ran no test"
+            bad=1
+        else
+            ok=1
+        fi
+    fi
+    passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + passed_over))
+    local verdict=ok
+    if ((bad > 0)); then
+        verdict=FAILED
+        if grep -q '^missing: ' "$log"; then
+            verdict="FAILED ($(grep -m 1 '^missing: ' "$log"))"
+        fi
+    fi
+    local took=$((SECONDS - start))
+    summary+=("$(printf '%5d s  %-58s %s' "$took" "$name" "$verdict")")
+    say "---- $name: $verdict, $took s"
+}
+
+# Adds up the result lines of cargo test and of our own runners: passed, failed, skipped.
+count_tests() {
+    awk '
+        /^test result: / { ok += $4; bad += $6; over += $8 }
+        /^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?$/ { ok += $1; bad += $3; over += $5 }
+        END { print ok + 0, bad + 0, over + 0 }'
+}
+
+# Fails, and the summary says what is not there.
+need() {
+    [[ -e $1 ]] || {
+        say "missing: $1, $2"
+        return 1
+    }
+}
+
+# ---- System packages ---------------------------------------------------------------------------
+
+as_root() {
+    if ((EUID == 0)); then "$@"; else sudo -E "$@"; fi
+}
+
+apt_updated=no
+packages() {
+    local package missing=()
+    for package in "$@"; do
+        [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] ||
+            missing+=("$package")
+    done
+    ((${#missing[@]})) || return 0
+    command -v apt-get >/dev/null ||
+        die "these packages are missing and there is no apt-get here: ${missing[*]}"
+    if ((EUID != 0)) && ! sudo -n true 2>/dev/null; then
+        die "run as root or with sudo, or install these first: apt-get install ${missing[*]}"
+    fi
+    say "ci.sh: installing ${missing[*]}"
+    if [[ $apt_updated == no ]]; then
+        as_root apt-get update -qq
+        apt_updated=yes
+    fi
+    as_root apt-get install -y -qq --no-install-recommends "${missing[@]}" >"$ci_dir/apt.log" 2>&1 || {
+        tail -n 20 "$ci_dir/apt.log" >&2
+        die "apt-get could not install ${missing[*]}"
+    }
+}
+
+# A verb and the packages it needs; what each is for stands beside it.
+packages_for() {
+    case $1 in
+    lint) packages python3 shellcheck ;;
+    # Namespaces and veth pairs, offloads off, captures judged by others.
+    test) packages gcc libc6-dev iproute2 ethtool nftables tcpdump tshark ;;
+    # libFuzzer is C++.
+    fuzz) packages g++ python3 ;;
+    # A Linux guest with rdma_rxe, its initramfs, what runs in it, and who checks the captures.
+    interop)
+        packages qemu-system-x86 busybox-static kmod cpio iproute2 ethtool nftables tcpdump tshark \
+            perftest rdma-core ibverbs-utils ibverbs-providers python3 python3-scapy
+        ;;
+    esac
+}
+
+# ---- fmt ---------------------------------------------------------------------------------------
+
+verb_fmt() {
+    step "fmt: workspace" cargo fmt --all --check
+    step "fmt: fuzz targets" fuzz_fmt
+}
+
+fuzz_fmt() {
+    need tests/fuzz/Cargo.toml "the fuzz targets"
+    cargo fmt --manifest-path tests/fuzz/Cargo.toml --check
+}
+
+# ---- lint --------------------------------------------------------------------------------------
+
+verb_lint() {
+    packages_for lint
+    step "lint: Cargo.lock is current" cargo metadata --locked --format-version 1 --no-deps --quiet
+    step "lint: clippy, workspace" cargo clippy --locked --workspace --all-targets -- -D warnings
+    local row
+    for row in "${feature_matrix[@]}"; do
+        step "lint: clippy, $row" clippy_row "$row"
+    done
+    step "lint: clippy, fuzz targets" fuzz_clippy
+    step "lint: rustdoc" rustdoc
+    step "lint: shellcheck" shell_scripts
+    step "lint: licences" .ci/check-licences Cargo.toml tests/fuzz/Cargo.toml
+    step "lint: house style" .ci/check-style
+}
+
+clippy_row() {
+    local words
+    read -ra words <<<"$1"
+    cargo clippy --locked --all-targets -p "${words[@]}" -- -D warnings
+}
+
+fuzz_clippy() {
+    need tests/fuzz/Cargo.toml "the fuzz targets"
+    cargo clippy --locked --manifest-path tests/fuzz/Cargo.toml --target-dir target/fuzz-lint -- \
+        -D warnings
+}
+
+rustdoc() { RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps; }
+
+# Every file that says it is a shell script.
+shell_scripts() {
+    local file first scripts=()
+    while IFS= read -r file; do
+        [[ -f $file ]] || continue
+        IFS= read -r first <"$file" 2>/dev/null || true
+        [[ $first =~ ^#!.*[/\ ](ba|da)?sh$ ]] && scripts+=("$file")
+    done < <(project_files | grep -v -e '\.pcap$' -e '\.pcapng$')
+    say "${scripts[*]}"
+    shellcheck "${scripts[@]}"
+}
+
+project_files() {
+    git ls-files --cached --others --exclude-standard 2>/dev/null ||
+        find . -type f -not -path '*/target/*' -not -path './.git/*'
+}
+
+# ---- test --------------------------------------------------------------------------------------
+
+verb_test() {
+    packages_for test
+    tests "test: unit, integration" cargo_test --workspace --lib --bins --tests --examples
+    tests "test: documentation" cargo_test --workspace --doc
+    step "test: the README's demo, read by tshark" demo
+}
+
+# Tests that make network namespaces need root; without it their binaries run through sudo.
+# Benchmarks are built by clippy and run by the verb `bench`.
+cargo_test() {
+    if ((EUID != 0)); then
+        if sudo -n true 2>/dev/null; then
+            export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="sudo -E"
+        else
+            say "ci.sh: neither root nor sudo: tests that make network namespaces pass over"
+        fi
+    fi
+    cargo test --locked --no-fail-fast "$@"
+}
+
+# The first command a newcomer types, and what somebody else's dissector makes of its capture.
+demo() {
+    local dir capture
+    dir=$(mktemp -d)
+    # shellcheck disable=SC2064  # the folder of now
+    trap "rm -rf '$dir'" EXIT
+    capture=$dir/demo.pcapng
+    cargo run --locked --release -p dpu-app -- demo --output "$capture"
+    tshark_reads_rroce "$capture"
+}
+
+tshark_reads_rroce() {
+    local all roce strange
+    tshark_count() { tshark -n -r "$1" -Y "$2" -T fields -e frame.number 2>/dev/null | wc -l; }
+    all=$(tshark_count "$1" "udp.dstport == 4791")
+    roce=$(tshark_count "$1" "udp.dstport == 4791 && infiniband.bth")
+    strange=$(tshark_count "$1" "_ws.malformed || _ws.unreassembled")
+    say "tshark: $all packets to port 4791, $roce of them RRoCE, $strange malformed"
+    ((all > 0 && roce == all && strange == 0))
+}
+
+# ---- no-std ------------------------------------------------------------------------------------
+
+verb_no-std() {
+    local target
+    for target in "${no_std_targets[@]}"; do
+        step "no-std: $target" no_std "$target"
+    done
+}
+
+no_std() {
+    local package words=()
+    for package in "${no_std_packages[@]}"; do words+=(-p "$package"); done
+    words+=(--locked --no-default-features --target "$1")
+    if rustup target list --installed 2>/dev/null | grep -qx "$1" ||
+        rustup target add "$1" 2>&1; then
+        cargo build --target-dir "$ci_dir/no-std" "${words[@]}"
+    else
+        say "ci.sh: rustup cannot add $1; building core with Debian's compiler instead"
+        no_std_by_debian "${words[@]}"
+    fi
+}
+
+# Where rustup's server is out of reach: Debian's current compiler with its sources, unpacked
+# under target/ and not installed, builds `core` for any target.
+no_std_by_debian() {
+    local root=$ci_dir/rustc-web deb
+    if [[ ! -x $root/usr/bin/rustc ]]; then
+        local std llvm
+        apt-cache show rustc-web >/dev/null 2>&1 || as_root apt-get update -qq
+        std=$(apt_dependency libstd-rust-web-dev '^libstd-rust-web-')
+        llvm=$(apt_dependency "${std:-libstd-rust-web-dev}" '^libllvm')
+        mkdir -p "$root/debs"
+        (
+            cd "$root/debs"
+            apt-get download -qq rustc-web libstd-rust-web-dev rust-web-src "$std" "$llvm"
+        ) || {
+            say "missing: the target's core library; rustup and apt (rustc-web) both failed"
+            return 1
+        }
+        for deb in "$root"/debs/*.deb; do dpkg-deb -x "$deb" "$root"; done
+        rm -r "$root/debs"
+    fi
+    local libraries
+    libraries=$(echo "$root"/usr/lib/*-linux-gnu)
+    LD_LIBRARY_PATH=$libraries RUSTC=$root/usr/bin/rustc RUSTC_BOOTSTRAP=1 \
+        cargo build -Zbuild-std=core --target-dir "$ci_dir/no-std-debian" "$@"
+}
+
+apt_dependency() {
+    apt-cache depends "$1" | awk -v name="$2" '$1 == "Depends:" && $2 ~ name { print $2; exit }'
+}
+
+# ---- fuzz --------------------------------------------------------------------------------------
+
+verb_fuzz() {
+    packages_for fuzz
+    step "fuzz: build" fuzz_build
+    local file
+    for file in tests/fuzz/src/bin/*.rs; do
+        [[ -e $file ]] || continue
+        step "fuzz: $(basename "$file" .rs), $fuzz_seconds s" fuzz_run "$(basename "$file" .rs)"
+    done
+}
+
+fuzz_build() {
+    need tests/fuzz/run "the fuzz targets"
+    tests/fuzz/run --build
+}
+
+fuzz_run() {
+    need tests/fuzz/run "the fuzz targets"
+    tests/fuzz/run "$1" "$fuzz_seconds"
+}
+
+# ---- bench -------------------------------------------------------------------------------------
+
+verb_bench() {
+    step "bench" bench
+}
+
+bench() {
+    local log=$ci_dir/bench.log
+    cargo bench --locked --workspace --bench '*' 2>&1 | tee "$log"
+    grep -q '^ratio ' "$log" || {
+        say "missing: a benchmark that prints a line 'ratio NAME ours=... peer=... x=...'"
+        return 1
+    }
+}
+
+# ---- interop -----------------------------------------------------------------------------------
+
+verb_interop() {
+    packages_for interop
+    tests "interop: a Linux rdma_rxe peer" interop
+}
+
+interop() {
+    need tests/interop/run "the scenarios against a real Linux peer"
+    tests/interop/run "$@"
+}
+
+# ---- all, extended -----------------------------------------------------------------------------
+
+verb_all() {
+    local verb
+    for verb in fmt lint test no-std fuzz bench interop; do "verb_$verb"; done
+}
+
+# Ten minutes a fuzz target, properties over a hundred times as many cases, tests marked
+# #[ignore], and the crates that hold `unsafe` under AddressSanitizer.
+verb_extended() {
+    packages_for test
+    tests "extended: ignored tests, more cases" extended_tests
+    step "extended: AddressSanitizer" sanitized_tests
+    fuzz_seconds=600
+    verb_fuzz
+    verb_interop
+}
+
+extended_tests() {
+    export PROPTEST_CASES=25600
+    cargo_test --release --workspace --lib --bins --tests -- --include-ignored
+}
+
+sanitized_tests() {
+    RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address cargo test --locked --lib --tests \
+        --target x86_64-unknown-linux-gnu --target-dir "$ci_dir/asan" -p roce-crc -p roce-dataplane
+}
+
+# ---- Main --------------------------------------------------------------------------------------
+
+report() {
+    say ""
+    say "==== summary"
+    printf '%s\n' "${summary[@]}"
+    printf '%5d s  in all\n' "$SECONDS"
+    if ((skipped > 0)); then
+        say "$passed passed, $failed failed, $skipped skipped"
+    else
+        say "$passed passed, $failed failed"
+    fi
+    ((failed == 0))
+}
+
+main() {
+    local verb verbs=("$@")
+    ((${#verbs[@]})) || verbs=(all)
+    for verb in "${verbs[@]}"; do
+        declare -F "verb_$verb" >/dev/null ||
+            die "no verb '$verb'; there are: fmt lint test no-std fuzz bench interop all extended"
+    done
+    command -v cargo >/dev/null ||
+        die "cargo is not in PATH: install stable Rust with rustup (https://rustup.rs) first"
+    cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
+    cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
+    for verb in "${verbs[@]}"; do "verb_$verb"; done
+    report
+}
+
+main "$@"

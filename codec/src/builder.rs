@@ -1,0 +1,118 @@
+//! [`FrameBuilder`]: a whole packet in values, the inverse of [`Frame`](crate::Frame).
+
+use roce_crc::Crc32;
+
+use crate::EmitError;
+use crate::ib::{Bth, ExtHeaders};
+use crate::icrc::{ICRC_LEN, Icrc};
+use crate::net::{Ethernet, Ip, Udp};
+
+/// A packet in values: what [`Frame`](crate::Frame) takes apart, put together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameBuilder {
+    /// Ethernet header; `None` for a packet that starts with IP.
+    pub ethernet: Option<Ethernet>,
+    /// IP header.
+    pub ip: Ip,
+    /// UDP header.
+    pub udp: Udp,
+    /// Base transport header.
+    pub bth: Bth,
+    /// Extension headers; those the opcode calls for are written.
+    pub ext: ExtHeaders,
+    /// Pad bytes, of which the BTH's pad count are written. Senders write zeroes.
+    pub pad: [u8; 3],
+}
+
+impl FrameBuilder {
+    /// Bytes before the payload.
+    #[must_use]
+    pub fn header_len(&self) -> usize {
+        self.ethernet.map_or(0, |ethernet| ethernet.header_len())
+            + self.ip.header_len()
+            + Udp::LEN
+            + Bth::LEN
+            + usize::from(self.bth.opcode.info().headers_len)
+    }
+
+    /// Sets the pad count, the UDP and IP lengths and the IPv4 checksum for `payload_len` bytes.
+    ///
+    /// # Errors
+    /// [`EmitError::TooLong`]; the packet is then as it was.
+    #[inline]
+    pub fn set_payload_len(&mut self, payload_len: usize) -> Result<(), EmitError> {
+        let pad_len = payload_len.wrapping_neg() & 3;
+        let ext_len = usize::from(self.bth.opcode.info().headers_len);
+        let len = payload_len.saturating_add(Udp::LEN + Bth::LEN + ext_len + pad_len + ICRC_LEN);
+        let udp_length = u16::try_from(len).map_err(|_| EmitError::TooLong(len))?;
+        self.ip.set_payload_len(len)?;
+        self.udp.length = udp_length;
+        // At most 3.
+        self.bth.pad_count = pad_len.to_le_bytes()[0];
+        Ok(())
+    }
+
+    /// Writes the packet into `out`: the headers as they stand, the payload copied, the pad, and
+    /// the ICRC computed anew. Says how many bytes. Lengths are written as they stand: call
+    /// [`FrameBuilder::set_payload_len`] first unless they came from a [`Frame`](crate::Frame).
+    ///
+    /// # Errors
+    /// [`EmitError`]; `out` may be partly written.
+    pub fn emit<C: Crc32>(&self, payload: [&[u8]; 2], out: &mut [u8]) -> Result<usize, EmitError> {
+        let payload_len = payload[0].len() + payload[1].len();
+        let (len, ()) = self.emit_with::<C, _>(payload_len, out, |room, icrc| {
+            let copied = icrc.copy_update(room, payload[0]);
+            icrc.copy_update(room.get_mut(copied..).unwrap_or_default(), payload[1]);
+        })?;
+        Ok(len)
+    }
+
+    /// As [`FrameBuilder::emit`], with the payload put in place by `fill`, which must write and
+    /// feed to the ICRC exactly the bytes it is given. Returns the length and what `fill` returned.
+    ///
+    /// # Errors
+    /// [`EmitError`]; `out` may be partly written.
+    #[inline]
+    pub fn emit_with<C: Crc32, R>(
+        &self,
+        payload_len: usize,
+        out: &mut [u8],
+        fill: impl FnOnce(&mut [u8], &mut Icrc<C>) -> R,
+    ) -> Result<(usize, R), EmitError> {
+        let link_len = self.ethernet.map_or(0, |ethernet| ethernet.header_len());
+        let ip_len = self.ip.header_len();
+        let info = self.bth.opcode.info();
+        let ext_len = usize::from(info.headers_len);
+        let pad_len = usize::from(self.bth.pad_count & 3);
+        let around = link_len + ip_len + Udp::LEN + Bth::LEN + ext_len + pad_len + ICRC_LEN;
+        // A length that no buffer has, should the caller have reckoned wrong.
+        let needed = payload_len.saturating_add(around);
+        let short = EmitError::NoRoom { needed, available: out.len() };
+        let out = out.get_mut(..needed).ok_or(short)?;
+
+        let (link, l3) = out.split_at_mut_checked(link_len).ok_or(short)?;
+        if let Some(ethernet) = &self.ethernet {
+            ethernet.emit(link)?;
+        }
+        let (headers, rest) = l3.split_at_mut_checked(ip_len + Udp::LEN + Bth::LEN).ok_or(short)?;
+        self.ip.emit(headers)?;
+        self.udp.emit(headers.get_mut(ip_len..).unwrap_or_default())?;
+        self.bth.emit(headers.get_mut(ip_len + Udp::LEN..).unwrap_or_default())?;
+        let mut icrc = match self.ip {
+            Ip::V4(_) => Icrc::<C>::ipv4(headers.first_chunk().ok_or(short)?),
+            Ip::V6(_) => Icrc::<C>::ipv6(headers.first_chunk().ok_or(short)?),
+        };
+        let (ext, rest) = rest.split_at_mut_checked(ext_len).ok_or(short)?;
+        self.ext.emit(info, ext)?;
+        icrc.update(ext);
+        let (payload, rest) = rest.split_at_mut_checked(payload_len).ok_or(short)?;
+        let filled = fill(payload, &mut icrc);
+        let (pad, rest) = rest.split_at_mut_checked(pad_len).ok_or(short)?;
+        for (to, byte) in pad.iter_mut().zip(self.pad) {
+            *to = byte;
+        }
+        icrc.update(pad);
+        crate::wire::put(&icrc.finish(), rest)?;
+        Ok((needed, filled))
+    }
+}

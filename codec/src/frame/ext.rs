@@ -1,0 +1,90 @@
+//! A frame's extension headers, each as the value it holds.
+
+use super::Frame;
+use crate::ib::{
+    Aeth, AtomicAckEth, AtomicEth, Deth, ExtHeaders, Feth, HeaderKind, Ieth, ImmDt, Reth,
+};
+
+impl<'a> Frame<'a> {
+    /// The bytes of an extension header, if the opcode has it.
+    #[inline]
+    #[must_use]
+    pub fn ext(&self, kind: HeaderKind) -> Option<&'a [u8]> {
+        let offset = self.opcode().info().headers.offset_of(kind)?;
+        self.ext.get(offset..offset + kind.len())
+    }
+
+    /// RETH, if the opcode has one.
+    #[inline]
+    #[must_use]
+    pub fn reth(&self) -> Option<Reth> {
+        Reth::parse(self.ext(HeaderKind::Reth)?).ok()
+    }
+
+    /// AETH, if the opcode has one.
+    #[inline]
+    #[must_use]
+    pub fn aeth(&self) -> Option<Aeth> {
+        Aeth::parse(self.ext(HeaderKind::Aeth)?).ok()
+    }
+
+    /// AtomicETH, if the opcode has one.
+    #[inline]
+    #[must_use]
+    pub fn atomic_eth(&self) -> Option<AtomicEth> {
+        AtomicEth::parse(self.ext(HeaderKind::AtomicEth)?).ok()
+    }
+
+    /// AtomicAckETH, if the opcode has one.
+    #[inline]
+    #[must_use]
+    pub fn atomic_ack_eth(&self) -> Option<AtomicAckEth> {
+        AtomicAckEth::parse(self.ext(HeaderKind::AtomicAckEth)?).ok()
+    }
+
+    /// Immediate data, if the opcode has it.
+    #[inline]
+    #[must_use]
+    pub fn imm_dt(&self) -> Option<ImmDt> {
+        ImmDt::parse(self.ext(HeaderKind::ImmDt)?).ok()
+    }
+
+    /// DETH, if the opcode has one.
+    #[must_use]
+    pub fn deth(&self) -> Option<Deth> {
+        Deth::parse(self.ext(HeaderKind::Deth)?).ok()
+    }
+
+    /// IETH, if the opcode has one.
+    #[must_use]
+    pub fn ieth(&self) -> Option<Ieth> {
+        Ieth::parse(self.ext(HeaderKind::Ieth)?).ok()
+    }
+
+    /// FETH, if the opcode has one.
+    #[must_use]
+    pub fn feth(&self) -> Option<Feth> {
+        Feth::parse(self.ext(HeaderKind::Feth)?).ok()
+    }
+
+    /// All extension headers as values.
+    #[must_use]
+    pub fn ext_headers(&self) -> ExtHeaders {
+        let word = |kind| Some(ImmDt::parse(self.ext(kind)?).ok()?.0);
+        ExtHeaders {
+            rdeth: word(HeaderKind::Rdeth),
+            deth: self.deth(),
+            xrceth: word(HeaderKind::Xrceth),
+            feth: self.feth(),
+            reth: self.reth(),
+            atomic_eth: self.atomic_eth(),
+            aeth: self.aeth(),
+            atomic_ack_eth: self.atomic_ack_eth(),
+            imm_dt: self.imm_dt(),
+            ieth: self.ieth(),
+            cnp_reserved: self
+                .ext(HeaderKind::CnpReserved)
+                .and_then(|bytes| bytes.first_chunk().copied()),
+        }
+    }
+}

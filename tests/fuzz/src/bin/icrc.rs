@@ -1,0 +1,55 @@
+//! Every CRC kernel, fed in any pieces, updated or copied, gives what one table lookup a byte
+//! gives.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use roce_crc::{Crc, Crc32, SmallTable};
+
+/// The definition, bit by bit, sharing nothing with the crate.
+fn reference(bytes: &[u8]) -> u32 {
+    let mut register = u32::MAX;
+    for byte in bytes {
+        register ^= u32::from(*byte);
+        for _ in 0..8 {
+            register = (register >> 1) ^ (0xedb8_8320 * (register & 1));
+        }
+    }
+    !register
+}
+
+/// Feeds `bytes` in pieces of the lengths that `cuts` gives, every second one while copying to a
+/// place `skew` bytes off alignment.
+fn in_pieces<C: Crc32>(bytes: &[u8], cuts: [u8; 4], skew: u8) -> u32 {
+    let mut crc = C::new();
+    let mut rest = bytes;
+    let mut copy = false;
+    for cut in cuts.into_iter().cycle().take(64) {
+        // Squares reach past the widest SIMD kernel's block.
+        let len = (usize::from(cut) * usize::from(cut) / 16 + 1).min(rest.len());
+        let (piece, after) = rest.split_at(len);
+        if copy {
+            let skew = usize::from(skew & 63);
+            let mut to = vec![0x5a; skew + len + 1];
+            assert_eq!(crc.copy_update(&mut to[skew..skew + len], piece), len);
+            assert_eq!(&to[skew..skew + len], piece);
+            assert!(to[..skew].iter().all(|byte| *byte == 0x5a) && to[skew + len] == 0x5a);
+        } else {
+            crc.update(piece);
+        }
+        crc = C::resume(crc.state());
+        copy = !copy;
+        rest = after;
+    }
+    crc.update(rest);
+    crc.finish()
+}
+
+fuzz_target!(|input: &[u8]| {
+    let (bytes, [skew, offset, a, b, c, d]) = roce_fuzz::parameters(input);
+    // Any alignment of the source, too.
+    let bytes = bytes.get(usize::from(offset & 15)..).unwrap_or_default();
+    let expected = reference(bytes);
+    assert_eq!(roce_crc::crc32(bytes), expected);
+    assert_eq!(in_pieces::<Crc>(bytes, [a, b, c, d], skew), expected);
+    assert_eq!(in_pieces::<SmallTable>(bytes, [a, b, c, d], skew), expected);
+});
