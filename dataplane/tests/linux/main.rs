@@ -4,11 +4,10 @@
 //! `/dev/net/tun`. Without the privilege they say so and pass.
 #![cfg(target_os = "linux")]
 
-#[cfg(feature = "af-xdp")]
 mod af_xdp;
 mod frames;
+mod neighbour;
 mod netns;
-#[cfg(feature = "packet")]
 mod packet;
 mod peer;
 mod privilege;

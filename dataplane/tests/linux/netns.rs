@@ -69,6 +69,16 @@ impl Netns {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// Another handle on the same namespace.
+    pub(crate) fn duplicate(&self) -> Self {
+        Self { handle: self.handle.try_clone().expect("a descriptor") }
+    }
+
+    /// A path by which `ip link set ... netns` finds the namespace.
+    pub(crate) fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.handle.as_raw_fd())
+    }
+
     /// Writes a file under `/proc/sys`, as the namespace sees it.
     pub(crate) fn sysctl(&self, name: &str, value: &str) {
         let path = format!("/proc/sys/{}", name.replace('.', "/"));
