@@ -4,7 +4,7 @@
 //! surroundings behind [`service::Platform`]. [`linux`] is those surroundings on Linux: command
 //! line, ports, sockets, signals, and the poll loop.
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 #[cfg(feature = "linux")]
 pub mod linux;

@@ -20,6 +20,8 @@ pub(crate) enum End {
     ClientGone(Option<std::io::Error>),
     /// It said nothing for this long.
     Silent(Duration),
+    /// We stop.
+    Stopped,
     /// The session failed.
     Failed(SessionError),
 }
@@ -33,6 +35,7 @@ impl std::fmt::Display for End {
                 write!(f, "the client went away before it was done: {error}")
             }
             Self::Silent(time) => write!(f, "the client said nothing for {} s", time.as_secs()),
+            Self::Stopped => f.write_str("stopped here"),
             Self::Failed(error) => error.fmt(f),
         }
     }

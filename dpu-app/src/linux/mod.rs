@@ -3,10 +3,15 @@
 pub mod cli;
 mod clock;
 mod connection;
+mod dump;
+pub mod fault_spec;
+mod interface;
 mod os;
 mod platform;
 mod serve;
-mod service_spec;
+mod server;
+pub mod service_spec;
+mod stats;
 mod wire;
 
-pub use serve::serve;
+pub use wire::PortSpec;

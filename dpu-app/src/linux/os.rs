@@ -1,8 +1,9 @@
 //! The few system calls that std has no name for.
 #![allow(unsafe_code)]
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -80,4 +81,45 @@ pub(crate) fn any_readable(fds: &[BorrowedFd<'_>], polls: &mut Vec<libc::pollfd>
     let count = libc::nfds_t::try_from(polls.len()).unwrap_or(0);
     // SAFETY: `polls` holds `count` entries.
     unsafe { libc::poll(polls.as_mut_ptr(), count, 0) > 0 }
+}
+
+/// The IPv4 and IPv6 addresses of an interface.
+pub(crate) fn addresses_of(interface: &str) -> io::Result<Vec<IpAddr>> {
+    let mut list: *mut libc::ifaddrs = core::ptr::null_mut();
+    // SAFETY: the call stores a list, or nothing, in `list`.
+    if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut found = Vec::new();
+    let mut next = list;
+    // SAFETY: an element of the list, or null at its end; the list is freed only below.
+    while let Some(entry) = unsafe { next.as_ref() } {
+        next = entry.ifa_next;
+        // SAFETY: every entry has a name, a NUL-terminated string.
+        let name = unsafe { CStr::from_ptr(entry.ifa_name) };
+        if name.to_bytes() != interface.as_bytes() {
+            continue;
+        }
+        // SAFETY: null, or a socket address of at least the common part.
+        let Some(address) = (unsafe { entry.ifa_addr.as_ref() }) else { continue };
+        match c_int::from(address.sa_family) {
+            libc::AF_INET => {
+                let address = entry.ifa_addr.cast::<libc::sockaddr_in>();
+                // SAFETY: the family says what the address is.
+                let address = unsafe { address.read_unaligned() };
+                let bits = u32::from_be(address.sin_addr.s_addr);
+                found.push(IpAddr::V4(Ipv4Addr::from_bits(bits)));
+            }
+            libc::AF_INET6 => {
+                let address = entry.ifa_addr.cast::<libc::sockaddr_in6>();
+                // SAFETY: the family says what the address is.
+                let address = unsafe { address.read_unaligned() };
+                found.push(IpAddr::V6(Ipv6Addr::from_octets(address.sin6_addr.s6_addr)));
+            }
+            _ => {}
+        }
+    }
+    // SAFETY: the list that getifaddrs made; nothing refers into it any more.
+    unsafe { libc::freeifaddrs(list) };
+    Ok(found)
 }

@@ -1,17 +1,17 @@
 //! Linux as a platform for services: memory between guard pages, the kernel's random numbers and
 //! neighbours.
 
-use std::cell::RefCell;
 use std::net::IpAddr;
 
 use roce_codec::net::{MacAddr, VlanStack};
 use roce_dataplane::host_memory::HostMemory;
+use roce_dataplane::neighbour::{self, NextHopError, NextHops as KernelNextHops};
 use roce_dataplane::poll::NextHops;
 use roce_engine::{Addr, NextHop};
 
 use super::os::OsEntropy;
 use crate::service::memory::Region;
-use crate::service::{Platform, Route};
+use crate::service::{Platform, Route, RouteError};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -66,9 +66,18 @@ impl Platform for Host {
         }
     }
 
-    fn route(&mut self, peer: IpAddr) -> Option<Route> {
-        let src = source_for(peer, &self.addresses)?;
-        Some(Route { src, next_hop: self.neighbours.hop(peer) })
+    fn route(&mut self, peer: IpAddr) -> Result<Route, RouteError> {
+        let src = source_for(peer, &self.addresses).ok_or(RouteError::NoAddress(peer))?;
+        match self.neighbours.0.resolve(peer, Some(src)) {
+            Ok(neighbour::NextHop(hop)) => Ok(Route { src, next_hop: NextHop(hop) }),
+            Err(NextHopError::Local { .. }) => Err(RouteError::Local(peer)),
+            Err(NextHopError::Full { .. }) => Err(RouteError::Full),
+            Err(_) => Err(RouteError::NoRoute(peer)),
+        }
+    }
+
+    fn release_route(&mut self, route: Route) {
+        self.neighbours.0.release(neighbour::NextHop(route.next_hop.0));
     }
 }
 
@@ -77,7 +86,9 @@ impl Platform for Host {
 fn source_for(peer: IpAddr, addresses: &[IpAddr]) -> Option<IpAddr> {
     let shared = |address: IpAddr| match (address, peer) {
         (IpAddr::V4(a), IpAddr::V4(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
-        (IpAddr::V6(a), IpAddr::V6(b)) if a.is_unicast_link_local() == b.is_unicast_link_local() => {
+        (IpAddr::V6(a), IpAddr::V6(b))
+            if a.is_unicast_link_local() == b.is_unicast_link_local() =>
+        {
             Some((a.to_bits() ^ b.to_bits()).leading_zeros())
         }
         _ => None,
@@ -89,35 +100,12 @@ fn source_for(peer: IpAddr, addresses: &[IpAddr]) -> Option<IpAddr> {
         .map(|(_, address)| address)
 }
 
-/// MAC addresses of peers.
-#[derive(Debug, Default)]
-pub(crate) struct Neighbours {
-    hops: Vec<IpAddr>,
-    macs: RefCell<Vec<Option<MacAddr>>>,
-}
-
-impl Neighbours {
-    fn hop(&mut self, peer: IpAddr) -> NextHop {
-        let at = self.hops.iter().position(|hop| *hop == peer).unwrap_or_else(|| {
-            self.hops.push(peer);
-            self.macs.borrow_mut().push(None);
-            self.hops.len() - 1
-        });
-        NextHop(u16::try_from(at).unwrap_or(0))
-    }
-}
+/// The kernel's neighbours, for the poll loop.
+#[derive(Debug)]
+pub(crate) struct Neighbours(pub(crate) KernelNextHops);
 
 impl NextHops for Neighbours {
     fn link(&self, hop: NextHop) -> Option<(MacAddr, VlanStack)> {
-        let at = usize::from(hop.0);
-        let mut macs = self.macs.borrow_mut();
-        if macs[at].is_none() {
-            let text = std::fs::read_to_string("/proc/net/arp").ok()?;
-            let peer = self.hops[at].to_string();
-            let line = text.lines().find(|l| l.split_whitespace().next() == Some(&peer))?;
-            let mac: Vec<u8> = line.split_whitespace().nth(3)?.split(':').filter_map(|b| u8::from_str_radix(b, 16).ok()).collect();
-            macs[at] = Some(MacAddr(mac.try_into().ok()?));
-        }
-        Some((macs[at]?, VlanStack::EMPTY))
+        Some((self.0.get(neighbour::NextHop(hop.0))?, VlanStack::EMPTY))
     }
 }

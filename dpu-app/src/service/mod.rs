@@ -3,10 +3,11 @@
 pub mod memory;
 pub mod perftest;
 
+use core::fmt;
 use core::net::IpAddr;
 
 use roce_codec::ib::PathMtu;
-use roce_engine::{Backing, Cq, Engine, Entropy, Instant, NextHop, Pd};
+use roce_engine::{Backing, Cq, Engine, Entropy, Instant, NextHop};
 
 use self::memory::Region;
 
@@ -18,6 +19,37 @@ pub struct Route {
     /// The next hop's place in the poll loop's table.
     pub next_hop: NextHop,
 }
+
+/// Why there is no way to a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RouteError {
+    /// None of our addresses is of its kind: IPv4, link-local IPv6, other IPv6.
+    NoAddress(IpAddr),
+    /// The platform's tables lead nowhere.
+    NoRoute(IpAddr),
+    /// It is ourselves.
+    Local(IpAddr),
+    /// No more peers can be kept track of.
+    Full,
+}
+
+impl fmt::Display for RouteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoAddress(peer) => write!(
+                f,
+                "its GID is {peer}, and none of our addresses is of that kind; add one (--ip), or \
+                 choose another GID index at the client (-x)"
+            ),
+            Self::NoRoute(peer) => write!(f, "no route to its GID {peer}"),
+            Self::Local(peer) => write!(f, "its GID {peer} is an address of this host"),
+            Self::Full => f.write_str("too many peers at a time"),
+        }
+    }
+}
+
+impl core::error::Error for RouteError {}
 
 /// What a service needs from what it runs on.
 pub trait Platform {
@@ -38,8 +70,14 @@ pub trait Platform {
     /// Gives a region back. No key of it is alive any more.
     fn give_region(&mut self, region: Region);
 
-    /// The way to `peer`; `None` if we have no address of its kind.
-    fn route(&mut self, peer: IpAddr) -> Option<Route>;
+    /// The way to `peer`, kept until [`Platform::release_route`].
+    ///
+    /// # Errors
+    /// [`RouteError`].
+    fn route(&mut self, peer: IpAddr) -> Result<Route, RouteError>;
+
+    /// Gives back what one call of [`Platform::route`] took.
+    fn release_route(&mut self, route: Route);
 }
 
 /// The surroundings of one call to a service.
@@ -64,11 +102,4 @@ pub struct Queues {
     pub send: Cq,
     /// For receives.
     pub recv: Cq,
-}
-
-impl<P: Platform> Context<'_, '_, P> {
-    /// A protection domain of one's own.
-    pub fn alloc_pd(&mut self) -> Pd {
-        self.engine.alloc_pd()
-    }
 }

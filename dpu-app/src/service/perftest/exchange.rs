@@ -191,9 +191,9 @@ impl Exchange {
                 .and_then(KeyMessage::parse)
                 .map(Message::Key)
                 .ok_or(ExchangeError::Key),
-            Phase::Results(_) => {
-                Ok(Message::Result(bytes.first_chunk().map_or(0, |value| u64::from_be_bytes(*value))))
-            }
+            Phase::Results(_) => Ok(Message::Result(
+                bytes.first_chunk().map_or(0, |value| u64::from_be_bytes(*value)),
+            )),
             Phase::Ending if bytes == DONE => Ok(Message::Done),
             Phase::Ending => Err(ExchangeError::Done),
         }

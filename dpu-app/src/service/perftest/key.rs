@@ -115,7 +115,8 @@ fn put(rest: &mut &mut [u8], digits: usize, value: u64) {
     let Some((text, behind)) = core::mem::take(rest).split_at_mut_checked(digits) else { return };
     for (place, digit) in (0u32..).zip(text.iter_mut().rev()) {
         let nibble = u32::try_from(value >> (4 * place) & 15).unwrap_or(0);
-        *digit = char::from_digit(nibble, 16).and_then(|digit| u8::try_from(digit).ok()).unwrap_or(0);
+        *digit =
+            char::from_digit(nibble, 16).and_then(|digit| u8::try_from(digit).ok()).unwrap_or(0);
     }
     if let Some((colon, behind)) = behind.split_first_mut() {
         *colon = b':';

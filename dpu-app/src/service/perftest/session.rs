@@ -2,7 +2,6 @@
 //! them, and what is sent to it.
 
 use core::fmt;
-use core::net::IpAddr;
 
 use heapless::Vec;
 use roce_codec::ib::{NakCode, PKey, PathMtu, Psn, Qpn, RnrTimer};
@@ -19,7 +18,7 @@ use super::exchange::{
 use super::key::{Gid, KeyMessage};
 use super::write_lat::WriteLat;
 use crate::service::memory::{ExposeError, Exposed};
-use crate::service::{Context, Platform};
+use crate::service::{Context, Platform, Route, RouteError};
 
 /// Queue pairs that one client may have.
 pub const MAX_QPS: usize = 128;
@@ -65,6 +64,7 @@ pub struct SharedRegion {
 #[derive(Debug)]
 struct Pair {
     peer: KeyMessage,
+    route: Route,
     qpn: Qpn,
     psn: Psn,
     exposed: Exposed,
@@ -78,8 +78,8 @@ struct Pair {
 pub enum SessionError {
     /// The peer speaks something else.
     Exchange(ExchangeError),
-    /// We have no address that the client's GID could talk to.
-    NoAddress(IpAddr),
+    /// There is no way to the client's GID.
+    Route(RouteError),
     /// No memory for a region.
     Expose(ExposeError),
     /// The engine made no queue pair.
@@ -108,11 +108,7 @@ impl fmt::Display for SessionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exchange(error) => write!(f, "not understood over TCP: {error}"),
-            Self::NoAddress(peer) => write!(
-                f,
-                "its GID is {peer}, and no --ip is of that kind; add one, or choose another GID \
-                 index at the client (-x)"
-            ),
+            Self::Route(error) => error.fmt(f),
             Self::Expose(error) => error.fmt(f),
             Self::Qp(error) => error.fmt(f),
             Self::Post(error) => error.fmt(f),
@@ -141,6 +137,12 @@ impl core::error::Error for SessionError {}
 impl From<ExchangeError> for SessionError {
     fn from(error: ExchangeError) -> Self {
         Self::Exchange(error)
+    }
+}
+
+impl From<RouteError> for SessionError {
+    fn from(error: RouteError) -> Self {
+        Self::Route(error)
     }
 }
 
@@ -326,10 +328,9 @@ impl Session {
     fn key_of<P: Platform>(
         &self,
         index: usize,
-        context: &mut Context<'_, '_, P>,
+        context: &Context<'_, '_, P>,
     ) -> Option<KeyMessage> {
         let pair = self.pairs.get(index)?;
-        let route = context.platform.route(pair.peer.gid.address())?;
         let out_reads = if self.test.reads() { context.engine.max_dest_rd_atomic() } else { 1 };
         Some(KeyMessage {
             lid: 0,
@@ -338,7 +339,7 @@ impl Session {
             psn: pair.psn,
             rkey: pair.exposed.mr.rkey,
             va: pair.exposed.region.va,
-            gid: Gid::from(route.src),
+            gid: Gid::from(pair.route.src),
             srqn: 0,
         })
     }
@@ -354,11 +355,9 @@ impl Session {
             return Err(ExchangeError::TooManyQps.into());
         }
         let address = peer.gid.address();
-        let route = context.platform.route(address).ok_or(SessionError::NoAddress(address))?;
-        let pd = *self.pd.get_or_insert_with(|| context.alloc_pd());
+        let pd = *self.pd.get_or_insert_with(|| context.engine.alloc_pd());
         let access = self.test.access();
         let region_len = u64::from(self.options.region_len);
-        let exposed = Exposed::new(context, pd, region_len, access)?;
         let qp = QpInit {
             pd,
             send_cq: context.queues.send,
@@ -367,15 +366,25 @@ impl Session {
             max_recv_wr: RECEIVES,
             observe_writes: self.test == Test::WriteLat,
         };
-        let qpn = match context.engine.create_qp(&qp, context.platform.random()) {
-            Ok(qpn) => qpn,
+        let route = context.platform.route(address)?;
+        let made = Exposed::new(context, pd, region_len, access)
+            .map_err(SessionError::from)
+            .and_then(|exposed| {
+                let qpn = context.engine.create_qp(&qp, context.platform.random());
+                qpn.map(|qpn| (exposed, qpn)).map_err(|error| {
+                    exposed.withdraw(context);
+                    error.into()
+                })
+            });
+        let (exposed, qpn) = match made {
+            Ok(made) => made,
             Err(error) => {
-                exposed.withdraw(context);
-                return Err(error.into());
+                context.platform.release_route(route);
+                return Err(error);
             }
         };
         let psn = Psn::new(context.platform.random().next_u32());
-        let pair = Pair { peer, qpn, psn, exposed, source: None };
+        let pair = Pair { peer, route, qpn, psn, exposed, source: None };
         // From here on `close` cleans up. There is room: it was checked.
         let index = self.pairs.len();
         let _ = self.pairs.push(pair);
@@ -546,6 +555,7 @@ impl Session {
             if let Some(source) = pair.source {
                 source.withdraw(context);
             }
+            context.platform.release_route(pair.route);
         }
     }
 }

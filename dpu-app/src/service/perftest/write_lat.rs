@@ -131,17 +131,17 @@ impl WriteLat {
     }
 
     /// The next WRITE, once the client has answered the last one and acknowledged it.
-    fn next<P: Platform>(
-        &mut self,
-        context: &mut Context<'_, '_, P>,
-    ) -> Result<(), SessionError> {
+    fn next<P: Platform>(&mut self, context: &mut Context<'_, '_, P>) -> Result<(), SessionError> {
         let Some(size) = self.size.filter(|size| *size > 0) else { return Ok(()) };
         if self.in_flight || self.answered < self.sent || self.sent >= self.iterations {
             return Ok(());
         }
         self.sent += 1;
         let [count, ..] = self.sent.to_le_bytes();
-        let at = Addr { offset: self.source.region.addr.offset + u64::from(size - 1), ..self.source.region.addr };
+        let at = Addr {
+            offset: self.source.region.addr.offset + u64::from(size - 1),
+            ..self.source.region.addr
+        };
         // Inside the region: a `size` beyond it has been refused by the engine or at the start.
         let _ = context.platform.memory().write(at, [&[count], &[]]);
         self.write(0, size, context)
