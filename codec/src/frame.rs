@@ -9,9 +9,10 @@ use core::net::IpAddr;
 use roce_crc::Crc32;
 
 use crate::ib::{Bth, BthWire, Opcode, OpcodeInfo, Psn, Qpn};
-use crate::icrc::{ICRC_LEN, IPV4_HEADERS, IPV6_HEADERS, Icrc, IcrcVerdict, NotCheckable};
+use crate::icrc::{ICRC_LEN, Icrc, IcrcVerdict, NotCheckable};
 use crate::net::{
-    EtherType, Ethernet, Ip, Ipv4, Ipv4Wire, Ipv6Wire, ROCE_V2_PORT, Udp, UdpWire, take_ethernet,
+    EtherType, Ethernet, Ip, Ipv4, Ipv4Wire, Ipv6, Ipv6Wire, ROCE_V2_PORT, Udp, UdpWire,
+    take_ethernet,
 };
 use crate::wire::take;
 use crate::{FrameBuilder, Layer, ParseError};
@@ -84,8 +85,8 @@ impl IpRef<'_> {
 pub struct Frame<'a> {
     /// Everything before the IP header; empty when the packet starts with IP.
     link: &'a [u8],
-    /// IP to the end of the BTH.
-    headers: &'a [u8],
+    /// What the ICRC covers: IP to the pad, as far as it was captured.
+    covered: [&'a [u8]; 2],
     ip: IpRef<'a>,
     udp: &'a UdpWire,
     bth: &'a BthWire,
@@ -204,7 +205,8 @@ impl<'a> Frame<'a> {
             expected: least,
         })?;
         let ext = after_bth.get(..ext_len).ok_or_else(|| cut_header(info, after_bth.len()))?;
-        let headers = l3.get(..l3.len() - rest.len() + Udp::LEN + Bth::LEN).unwrap_or_default();
+        let covered_len = (l3.len() - rest.len()) + len - ICRC_LEN;
+        let covered = Segments([l3, tail]).range(0, covered_len);
 
         // Behind the extension headers, in two segments: payload, pad, ICRC, trailer.
         let body_len = payload_len + pad_len + ICRC_LEN;
@@ -217,7 +219,7 @@ impl<'a> Frame<'a> {
         body.copy_to(payload_len + pad_len, &mut icrc);
         Ok(Self {
             link,
-            headers,
+            covered,
             ip,
             udp,
             bth,
@@ -360,7 +362,11 @@ impl<'a> Frame<'a> {
     /// IP to the end of the BTH, as they are on the wire.
     #[must_use]
     pub fn headers(&self) -> &'a [u8] {
-        self.headers
+        let ip_len = match self.ip {
+            IpRef::V4(_) => Ipv4::LEN,
+            IpRef::V6(_) => Ipv6::LEN,
+        };
+        self.covered[0].get(..ip_len + Udp::LEN + Bth::LEN).unwrap_or_default()
     }
 
     /// The extension headers' bytes.
@@ -377,15 +383,14 @@ impl<'a> Frame<'a> {
         if self.missing > 0 {
             return None;
         }
+        let [head, tail] = self.covered;
         let mut icrc = match self.ip {
-            IpRef::V4(_) => Icrc::<C>::ipv4(self.headers.first_chunk::<IPV4_HEADERS>()?),
-            IpRef::V6(_) => Icrc::<C>::ipv6(self.headers.first_chunk::<IPV6_HEADERS>()?),
+            IpRef::V4(_) => Icrc::<C>::ipv4_packet(head),
+            IpRef::V6(_) => Icrc::<C>::ipv6_packet(head),
         };
-        icrc.update(self.ext);
-        for segment in self.payload {
-            icrc.update(segment);
+        if !tail.is_empty() {
+            icrc.update(tail);
         }
-        icrc.update(self.pad());
         Some(icrc.finish())
     }
 
