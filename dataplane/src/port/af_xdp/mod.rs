@@ -45,10 +45,10 @@ pub use self::config::{AfXdpConfig, AttachMode, CopyMode, Description, QueueDesc
 use self::program::Steering;
 use self::rx::{Accepted, RxChunks};
 use self::socket::XdpSocket;
-use self::tx::TxFrames;
+use self::tx::{Committed, TxFrames};
 use self::umem::Umem;
 use super::interface::Interface;
-use super::{BURST, Chunk, Port, PortCounters, RxBurst, RxMeta, RxToken};
+use super::{BURST, Chunk, MAX_FRAME, Port, PortCounters, RxBurst, RxMeta, RxToken};
 use crate::sys;
 
 /// Queues a port has at most.
@@ -241,7 +241,7 @@ impl Port for AfXdpPort {
     }
 
     fn tx_reserve(&mut self, len: usize) -> Option<&mut [u8]> {
-        if !self.tx.can_send(len) {
+        if len > MAX_FRAME {
             return None;
         }
         let mut range = self.tx.reserve(len);
@@ -263,10 +263,14 @@ impl Port for AfXdpPort {
         let Some(ring) = self.queues.last_mut().and_then(|queue| queue.socket.tx.as_mut()) else {
             return;
         };
-        if self.tx.commit(len, ring).is_some() {
-            self.counters.tx_frames += 1;
-            // A frame is far below 2^64 bytes.
-            self.counters.tx_bytes += u64::try_from(len).unwrap_or(0);
+        match self.tx.commit(len, ring) {
+            Committed::Queued => {
+                self.counters.tx_frames += 1;
+                // A frame is far below 2^64 bytes.
+                self.counters.tx_bytes += u64::try_from(len).unwrap_or(0);
+            }
+            Committed::Refused => self.counters.tx_dropped += 1,
+            Committed::Nothing => {}
         }
     }
 
