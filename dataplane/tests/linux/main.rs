@@ -12,3 +12,11 @@ mod packet;
 mod peer;
 mod privilege;
 mod wire;
+
+/// Ports and the table move to the thread that polls them.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<roce_dataplane::port::packet::PacketPort>();
+    is_send::<roce_dataplane::port::af_xdp::AfXdpPort>();
+    is_send::<roce_dataplane::neighbour::Neighbours>();
+};

@@ -70,6 +70,8 @@ pub struct AfXdpPort {
     rx_length: usize,
     interface: Interface,
     description: Description,
+    /// Whether the TX ring was not empty when last looked at.
+    sending: bool,
     /// The queue whose turn it is to be asked first.
     next: usize,
     counters: PortCounters,
@@ -141,12 +143,13 @@ impl AfXdpPort {
     }
 
     /// Has the kernel send what is on the TX ring, if it wants to be told.
-    fn wake_tx(&self) {
+    fn wake_tx(&mut self) {
         let Some(queue) = self.queues.last() else { return };
         let Some(ring) = queue.socket.tx.as_ref() else { return };
         for _ in 0..TX_WAKEUPS {
             let before = ring.unconsumed();
-            if before == 0 || !ring.needs_wakeup() {
+            self.sending = before > 0;
+            if !self.sending || !ring.needs_wakeup() {
                 return;
             }
             let woken = queue.socket.wake_tx();
@@ -219,7 +222,9 @@ impl Port for AfXdpPort {
             queue.receive(out, &mut self.counters, &mut self.invalid_descriptors);
         }
         self.next = (self.next + 1) % count;
-        self.wake_tx();
+        if self.sending {
+            self.wake_tx();
+        }
         out.len() - before
     }
 
