@@ -116,6 +116,7 @@ pub(crate) unsafe fn set_option_pointing<T>(
 }
 
 /// `getsockopt(2)`: the value and how many bytes of it the kernel wrote.
+#[cfg(any(feature = "af-xdp", feature = "packet"))]
 pub(crate) fn get_option<T: Plain>(
     fd: BorrowedFd<'_>,
     level: c_int,
@@ -141,6 +142,7 @@ pub(crate) fn send(fd: BorrowedFd<'_>, bytes: &[u8], flags: c_int) -> io::Result
 }
 
 /// Waits until one of `fds` is readable or `timeout_ns` nanoseconds have passed.
+#[cfg(any(feature = "af-xdp", feature = "packet"))]
 pub(crate) fn wait_readable(fds: &mut [libc::pollfd], timeout_ns: u64) {
     const NS_PER_S: u64 = 1_000_000_000;
     let timeout = libc::timespec {
@@ -156,6 +158,7 @@ pub(crate) fn wait_readable(fds: &mut [libc::pollfd], timeout_ns: u64) {
 }
 
 /// A `pollfd` that waits for input.
+#[cfg(any(feature = "af-xdp", feature = "packet"))]
 pub(crate) fn readable(fd: BorrowedFd<'_>) -> libc::pollfd {
     libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 }
 }

@@ -1,6 +1,6 @@
 //! Why a port could not be opened.
 
-use core::fmt;
+use std::fmt;
 
 /// An interface's or a program's name as the kernel keeps it: up to 15 bytes and a NUL.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Capabilities {
     }
 
     /// Those of this set that the calling thread has not; all of it where that cannot be known.
-    #[cfg(all(feature = "std", target_os = "linux"))]
+    #[cfg(any(feature = "af-xdp", feature = "packet"))]
     pub(crate) fn missing(self) -> Self {
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
         let effective = status
@@ -263,25 +263,14 @@ impl fmt::Display for PortError {
                 write!(f, "{interface}: bad setting: {setting}")
             }
             Self::Os { interface, doing, errno } => {
-                write!(f, "{interface}: failed while {doing}: {}", Errno(errno))
+                let why = std::io::Error::from_raw_os_error(errno);
+                write!(f, "{interface}: failed while {doing}: {why}")
             }
         }
     }
 }
 
-impl core::error::Error for PortError {}
-
-/// Shows an `errno` in words where there is a library to do it.
-struct Errno(i32);
-
-impl fmt::Display for Errno {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        #[cfg(feature = "std")]
-        return fmt::Display::fmt(&std::io::Error::from_raw_os_error(self.0), f);
-        #[cfg(not(feature = "std"))]
-        return write!(f, "errno {}", self.0);
-    }
-}
+impl std::error::Error for PortError {}
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use roce_codec::net::MacAddr;
 
-use super::error::{Capabilities, KernelName, PortError};
+#[cfg(any(feature = "af-xdp", feature = "packet"))]
+use super::error::Capabilities;
+use super::error::{KernelName, PortError};
 use crate::sys;
 
 /// An Ethernet interface that is up.
@@ -16,6 +18,7 @@ pub(crate) struct Interface {
     pub(crate) index: u32,
     pub(crate) mac: MacAddr,
     /// The largest IP packet, in bytes.
+    #[cfg(any(feature = "af-xdp", feature = "packet"))]
     pub(crate) mtu: usize,
 }
 
@@ -50,9 +53,16 @@ impl Interface {
         if c_int::from(flags) & libc::IFF_UP == 0 {
             return Err(PortError::InterfaceDown { interface: name });
         }
-        let mtu = u32::from_ne_bytes(first(ask(libc::SIOCGIFMTU, "reading its MTU")?));
-        let mtu = usize::try_from(mtu).unwrap_or(usize::MAX);
-        Ok(Self { name, index, mac: MacAddr(mac), mtu })
+        Ok(Self {
+            name,
+            index,
+            mac: MacAddr(mac),
+            #[cfg(any(feature = "af-xdp", feature = "packet"))]
+            mtu: {
+                let mtu = u32::from_ne_bytes(first(ask(libc::SIOCGIFMTU, "reading its MTU")?));
+                usize::try_from(mtu).unwrap_or(usize::MAX)
+            },
+        })
     }
 
     /// How many receive queues it has.
@@ -98,6 +108,7 @@ impl Interface {
     }
 
     /// As [`Self::os_error`]; a refusal names those of the `needed` capabilities that are missing.
+    #[cfg(any(feature = "af-xdp", feature = "packet"))]
     pub(crate) fn privileged_error(
         &self,
         doing: &'static str,

@@ -10,11 +10,12 @@
 
 #[cfg(all(feature = "af-xdp", target_os = "linux"))]
 pub mod af_xdp;
+#[cfg(all(feature = "std", target_os = "linux"))]
 pub mod error;
 #[cfg(feature = "std")]
 pub mod fault;
 #[cfg(all(feature = "std", target_os = "linux"))]
-mod interface;
+pub(crate) mod interface;
 pub mod loopback;
 #[cfg(all(feature = "packet", target_os = "linux"))]
 pub mod packet;

@@ -112,15 +112,14 @@ fn the_best_mode_is_chosen_and_told() {
     drop(port);
     // The loopback driver takes no program.
     ns.ip("link set lo up");
-    let mut config = config(AttachMode::Auto);
+    let mut config = config(AttachMode::Native);
     config.interface = "lo".to_owned();
+    let error = open(&ns, &config).expect_err("insisted on");
+    assert!(matches!(error, PortError::Os { errno: libc::EOPNOTSUPP, .. }), "{error:?}");
+    config.attach = AttachMode::Auto;
     let port = open(&ns, &config).expect("generic works anywhere");
     assert!(!port.describe().native);
     assert_eq!(port.describe().native_refused, Some(libc::EOPNOTSUPP));
-    drop(port);
-    config.attach = AttachMode::Native;
-    let error = open(&ns, &config).expect_err("insisted on");
-    assert!(matches!(error, PortError::Os { errno: libc::EOPNOTSUPP, .. }), "{error:?}");
 }
 
 #[test]

@@ -4,12 +4,19 @@
 //! `/dev/net/tun`. Without the privilege they say so and pass.
 #![cfg(target_os = "linux")]
 
-#[cfg(feature = "af-xdp")]
 mod af_xdp;
 mod frames;
+mod neighbour;
 mod netns;
-#[cfg(feature = "packet")]
 mod packet;
 mod peer;
 mod privilege;
 mod wire;
+
+/// Ports and the table move to the thread that polls them.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<roce_dataplane::port::packet::PacketPort>();
+    is_send::<roce_dataplane::port::af_xdp::AfXdpPort>();
+    is_send::<roce_dataplane::neighbour::Neighbours>();
+};

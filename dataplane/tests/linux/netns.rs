@@ -37,13 +37,14 @@ impl Drop for Return {
 impl Netns {
     /// A new namespace with nothing in it but `lo`; `None`, printed, where that is not permitted.
     pub(crate) fn new() -> Option<Self> {
-        let _back = Return(current());
+        let before = current();
         // SAFETY: the call takes integers only; it moves this thread alone.
         if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
             let error = std::io::Error::last_os_error();
             println!("passed over: making a network namespace needs root ({error})");
             return None;
         }
+        let _back = Return(before);
         Some(Self { handle: current() })
     }
 
@@ -67,6 +68,16 @@ impl Netns {
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{program} {arguments}: {errors}");
         String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Another handle on the same namespace.
+    pub(crate) fn duplicate(&self) -> Self {
+        Self { handle: self.handle.try_clone().expect("a descriptor") }
+    }
+
+    /// A path by which `ip link set ... netns` finds the namespace.
+    pub(crate) fn path(&self) -> String {
+        format!("/proc/{}/fd/{}", std::process::id(), self.handle.as_raw_fd())
     }
 
     /// Writes a file under `/proc/sys`, as the namespace sees it.
