@@ -12,6 +12,8 @@ from .target import Responder, SecondGuest, TargetError
 
 SETTLE_SECONDS = 0.05  # the last acknowledgement may still be on its way to the tap
 
+AFTER_KILL_SECONDS = 1  # for perftest's own server to notice
+
 
 class Bench:
     """A lab, a guest in it, and a server for it. Use as a context manager."""
@@ -89,6 +91,8 @@ class Bench:
                 if client.kill_after:
                     command = f"timeout -s KILL {client.kill_after} {command}"
                 results.append((client, *self._client.run(command, scenario.seconds)))
+                if client.kill_after:
+                    time.sleep(AFTER_KILL_SECONDS)
             return results
         started = "; ".join(f"({command}; echo $? >/tmp/status-{number}) >/tmp/output-{number} 2>&1 & "
                             .replace("& ", "&") for number, command in enumerate(commands))

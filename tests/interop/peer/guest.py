@@ -35,7 +35,8 @@ class Guest:
             "-kernel", f"{image}/vmlinuz", "-initrd", f"{image}/initrd",
             "-append", f"console=ttyS0 quiet panic=-1 mtu={lab.MTU} host={host} net={','.join(str(n) for _, n in cards)}",
             "-serial", f"file:{self._path}.console",
-            "-serial", f"unix:{self._command_socket},server=on,wait=on",
+            "-chardev", f"socket,id=commands,path={self._command_socket},server=on,wait=on",
+            "-device", "virtio-serial-pci", "-device", "virtserialport,chardev=commands",
         ]
         for number, (tap, net) in enumerate(cards):
             dump = f"{self._path}-{number}.pcap"

@@ -1,5 +1,6 @@
 """Holds one scenario's leavings against each other. Every check appends its findings, in words, to one list."""
 
+import functools
 import os
 import re
 import subprocess
@@ -177,12 +178,26 @@ def check_faults(faults):
 def check_tshark(capture):
     """tshark must find every header well formed. What it makes of payloads is switched off: perftest's are random bytes,
     and tshark guesses at them (Ethernet, IP, NVMe, …) and calls its own wrong guesses malformed."""
-    status, output = _tool("tshark", "-n", "-r", capture, "-o", "infiniband.identify_payload:FALSE", "-Y", "_ws.malformed", "-T", "fields",
+    status, output = _tool("tshark", "-n", "-r", capture, *_no_guesses(), "-Y", "_ws.malformed", "-T", "fields",
                            "-e", "frame.number", "-e", "frame.protocols")
     if status != 0:
         return [f"tshark: status {status}: {_last_line(output)}"]
     lines = [line for line in output.splitlines() if line[:1].isdigit()]
     return [f"tshark finds {len(lines)} malformed frames, first {lines[0]}"] if lines else []
+
+
+@functools.cache
+def _no_guesses():
+    """Options that switch off every dissector this tshark would try on an InfiniBand payload unasked."""
+    words = ["-o", "infiniband.identify_payload:FALSE"]
+    _, listed = _tool("tshark", "-G", "heuristic-decodes")
+    for line in listed.splitlines():
+        parent, _, rest = line.partition("\t")
+        name = rest.partition("\t")[0]
+        # These two are no protocols of their own; the preference covers them.
+        if parent == "infiniband.payload" and name not in ("ethertype", "infiniband.eoib"):
+            words += ["--disable-protocol", name]
+    return words
 
 
 def _tool(*command):

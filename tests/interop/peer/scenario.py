@@ -102,7 +102,7 @@ def options():
             *(Client(program, 1024, 4096, iterations=200) for program in ("write_bw", "read_bw", "send_bw", "atomic_bw")),
             together=True),
         one("client-killed", "veth",
-            Client("write_bw", 1024, 65536, iterations=1000000, kill_after=1),
+            Client("write_bw", 1024, 65536, iterations=100000, kill_after=3),
             Client("write_bw", 1024, 65536, iterations=10)),
     ]
 
