@@ -8,20 +8,21 @@ import time
 
 from . import guest as guests
 from . import lab
-from .target import Responder, SecondGuest, TargetError
+from .target import Hostile, Responder, SecondGuest, TargetError
 
 SETTLE_SECONDS = 0.05  # the last acknowledgement may still be on its way to the tap
-
 AFTER_KILL_SECONDS = 1  # for perftest's own server to notice
 
 
 class Bench:
     """A lab, a guest in it, and a server for it. Use as a context manager."""
 
-    def __init__(self, image, directory, judge, responder=None):
-        """responder: the binary to serve with; None serves from a second guest."""
+    def __init__(self, image, directory, judge, responder=None, hostile=None):
+        """responder: the binary to serve with; None serves from a second guest. hostile: the binary of the neighbour
+        that sends nonsense, where a scenario wants one."""
         self._image, self._directory, self._judge, self._binary = image, directory, judge, responder
         self._lab = lab.Lab()
+        self._hostile = Hostile(self._lab, hostile)
         self._client = self._server = self._target = None
         self._gids = {}
 
@@ -35,6 +36,7 @@ class Bench:
         return self
 
     def __exit__(self, *_):
+        self._hostile.abandon()
         if self._target is not None:
             self._target.abandon()
         for guest in (self._client, self._server):
@@ -68,12 +70,17 @@ class Bench:
                 self._boot()
             self._client.wires[card].take()
             self._target.start(scenario, directory)
+            if scenario.hostile:
+                self._hostile.start(directory)
             runs = self._run_clients(scenario)
+            if scenario.hostile:
+                problems += self._hostile.finish()
             time.sleep(SETTLE_SECONDS)
             outcome = self._target.stop()
         except (TargetError, guests.GuestError) as error:
             problems.append(str(error))
             self._target.abandon()
+            self._hostile.abandon()
             if isinstance(error, guests.GuestError):
                 self._client.close()
                 self._client = None
@@ -88,15 +95,15 @@ class Bench:
         if not scenario.together:
             results = []
             for client, command in zip(scenario.clients, commands):
-                if client.kill_after:
-                    command = f"timeout -s KILL {client.kill_after} {command}"
+                if client.killed:
+                    command = self._killed_in_the_middle(scenario, command)
                 results.append((client, *self._client.run(command, scenario.seconds)))
-                if client.kill_after:
+                if client.killed:
                     time.sleep(AFTER_KILL_SECONDS)
             return results
-        started = "; ".join(f"({command}; echo $? >/tmp/status-{number}) >/tmp/output-{number} 2>&1 & "
-                            .replace("& ", "&") for number, command in enumerate(commands))
-        output, status = self._client.run(f"rm -f /tmp/status-*; {started.replace('&;', '&')} wait", scenario.seconds)
+        started = " ".join(f"({command} >/tmp/output-{number} 2>&1; echo $? >/tmp/status-{number}) &"
+                           for number, command in enumerate(commands))
+        output, status = self._client.run(f"rm -f /tmp/status-*; {started} wait", scenario.seconds)
         if status != 0:
             return [(client, output, status) for client in scenario.clients]
         results = []
@@ -105,6 +112,13 @@ class Bench:
             status, _ = self._client.run(f"cat /tmp/status-{number}", 10)
             results.append((client, output, int(status)))
         return results
+
+    def _killed_in_the_middle(self, scenario, command):
+        """The command, killed once the device has sent some hundred packets more than before."""
+        card = self._target.attachments[scenario.attachment][0]
+        sent = f"$(cat /sys/class/infiniband/rxe{card}/ports/1/hw_counters/sent_pkts)"
+        return (f"end=$(({sent} + 300)); {command} & "
+                f"until [ {sent} -gt $end ]; do kill -0 $! || exit 1; done; kill -9 $!; wait $!")
 
     def _command(self, scenario, client):
         card, net, _ = self._target.attachments[scenario.attachment]

@@ -29,8 +29,8 @@ class Guest:
         self._received = b""
         self._line = None
         self.wires = []
-        arguments = [
-            "qemu-system-x86_64", "-accel", os.environ.get("ROCKHOPPER_PEER_ACCEL", "tcg,thread=multi"),
+        arguments = lab.dying_with_us("qemu-system-x86_64") + [
+            "-accel", os.environ.get("ROCKHOPPER_PEER_ACCEL", "tcg,thread=multi"),
             "-cpu", "max", "-smp", "1", "-m", "512", "-display", "none", "-no-reboot", "-nodefaults",
             "-kernel", f"{image}/vmlinuz", "-initrd", f"{image}/initrd",
             "-append", f"console=ttyS0 quiet panic=-1 mtu={lab.MTU} host={host} net={','.join(str(n) for _, n in cards)}",

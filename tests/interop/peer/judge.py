@@ -32,10 +32,14 @@ class Judge:
         else:
             recorded = read_capture(capture, problems)
         problems += check_icrc("on the wire", frames)
+        problems += check_memory(scenario, frames, outcome)
+        if outcome.stats is not None:
+            problems += check_sum(outcome.stats)
+        if scenario.hostile:
+            return problems  # what the neighbour sent is neither clean nor on the guest's wire
         problems += check_icrc("in the capture", recorded)
         if outcome.capture is not None and not scenario.fault:
             problems += check_recorded(frames, recorded)
-        problems += check_memory(scenario, frames, outcome)
         if outcome.stats is not None:
             problems += check_counters(outcome.stats, *count(frames, scenario))
         if scenario.fault:
@@ -53,7 +57,7 @@ class Judge:
 
 def check_client(client, output, status):
     """The program's own word: its status, no word of complaint, and a row of results for all iterations."""
-    if client.kill_after:
+    if client.killed:
         return [] if status in (137, 143) else [f"{client.program} ended ({status}) before it was killed"]
     if status != 0:
         words = _BAD_WORDS.search(output)
@@ -107,7 +111,7 @@ def check_memory(scenario, frames, outcome):
     regions = outcome.regions or []
     receives = {region["qpn"]: region["receives"] for region in regions if region.get("receives")}
     model = replay.Replay(receives)
-    model.run(frames, pairs, whole=not any(client.kill_after for client in scenario.clients))
+    model.run(frames, pairs, whole=not any(client.killed for client in scenario.clients))
     problems = model.problems[:3]
     for name, count_wanted in _operations(scenario).items():
         if model.executed[name] < count_wanted:
@@ -133,7 +137,7 @@ def _operations(scenario):
     """How many of each operation the responder must have executed. A killed client's are not counted."""
     wanted = {}
     for client in scenario.clients:
-        if not client.kill_after:
+        if not client.killed:
             name = client.program.split("_")[0]
             wanted[name] = wanted.get(name, 0) + client.iterations * client.qps
     return wanted
@@ -147,12 +151,18 @@ def count(frames, scenario):
     return sum(frame[6:12] == client for frame in ours), sum(frame[0:6] == client for frame in ours)
 
 
-def check_counters(stats, wire_in, wire_out):
-    """received = acted on + the sum of the drop reasons, and both directions agree with what passed the guest's card."""
-    problems = []
+def check_sum(stats):
+    """received = acted on + the sum of the drop reasons."""
     received, drops = stats["rx_frames"], sum(stats["drops"].values())
-    if received != stats["acted_on"] + drops:
-        problems.append(f"{received} received, but {stats['acted_on']} acted on and {drops} dropped")
+    if received == stats["acted_on"] + drops:
+        return []
+    return [f"{received} received, but {stats['acted_on']} acted on and {drops} dropped"]
+
+
+def check_counters(stats, wire_in, wire_out):
+    """Both directions agree with what passed the guest's card. The injector stands between the wire and the counters."""
+    problems = []
+    received = stats["rx_frames"]
     inward, outward = _injected(stats, "rx"), _injected(stats, "tx")
     if wire_in != received + inward.get("drop", 0) - inward.get("duplicate", 0):
         problems.append(f"{wire_in} frames came on the wire, the responder counts {received} (injected: {inward})")

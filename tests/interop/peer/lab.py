@@ -4,12 +4,14 @@
       tap-direct  --- guest's first card
       veth-near   ----------------------------- veth-far --- bridge --- tap-bridged --- guest's second card
 
-On the tap the responder gets its frames from generic XDP, on the veth from native XDP.
+On the tap the responder gets its frames from generic XDP, on the veth from native XDP. A third port of the bridge,
+veth-hostile in the wire namespace, is for whoever sends it nonsense.
 """
 
 import ctypes
 import fcntl
 import os
+import re
 import struct
 import subprocess
 
@@ -19,6 +21,7 @@ NET_BRIDGED = 2
 HOST_RESPONDER = 1
 HOST_CLIENT = 2
 HOST_SERVER = 3  # the second guest of the self-test
+HOST_HOSTILE = 9
 
 _IFF_TAP = 0x0002
 _IFF_NO_PI = 0x1000
@@ -51,6 +54,7 @@ class Lab:
         self.wire = f"rhi{os.getpid()}-wire"
 
     def __enter__(self):
+        _sweep()
         try:
             self._make()
         except BaseException:
@@ -82,9 +86,12 @@ class Lab:
         _run("ip", "-n", wire, "link", "add", "bridge", "mtu", str(MTU), "type", "bridge", "forward_delay", "0")
         _run("ip", "-n", wire, "tuntap", "add", "dev", "tap-bridged", "mode", "tap")
         _run("ip", "-n", wire, "tuntap", "add", "dev", "tap-server", "mode", "tap")
-        for device in ("veth-far", "tap-bridged", "tap-server"):
+        _run("ip", "-n", wire, "link", "add", "veth-hostile", "address", mac(NET_BRIDGED, HOST_HOSTILE),
+             "type", "veth", "peer", "name", "port-hostile")
+        _run("ip", "-n", wire, "addr", "add", f"{ipv4(NET_BRIDGED, HOST_HOSTILE)}/24", "dev", "veth-hostile")
+        for device in ("veth-far", "tap-bridged", "tap-server", "veth-hostile", "port-hostile"):
             _run("ip", "-n", wire, "link", "set", device, "mtu", str(MTU), "txqueuelen", "10000", "up")
-        for device in ("veth-far", "tap-bridged"):
+        for device in ("veth-far", "tap-bridged", "port-hostile"):
             _run("ip", "-n", wire, "link", "set", device, "master", "bridge")
         _run("ip", "-n", wire, "link", "set", "bridge", "up")
 
@@ -104,6 +111,19 @@ class Lab:
             os.close(home)
             os.close(there)
         return tap
+
+
+def dying_with_us(*command):
+    """The command, killed by the kernel when this process goes, however it goes."""
+    return ["setpriv", "--pdeathsig", "KILL", *command]
+
+
+def _sweep():
+    """Removes what a killed run left: namespaces of ours whose process is gone."""
+    for name in os.listdir("/run/netns") if os.path.isdir("/run/netns") else []:
+        owner = re.fullmatch(r"rhi(\d+)-(near|wire)", name)
+        if owner and not os.path.exists(f"/proc/{owner[1]}"):
+            subprocess.run(["ip", "netns", "del", name], check=False)
 
 
 def _setns(descriptor):

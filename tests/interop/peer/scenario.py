@@ -32,7 +32,7 @@ class Client:
     family: str = "ipv4"  # or ipv6, ipv6-link-local, default: no -x, perftest chooses
     iterations: int = 20
     options: tuple = ()
-    kill_after: float = 0  # seconds; the client is killed in the middle of its run
+    killed: bool = False  # in the middle of its run
 
     @property
     def qps(self):
@@ -50,7 +50,8 @@ class Client:
 class Scenario:
     """Clients against one responder. `fault` is what its port injects; `seconds` bounds each client.
 
-    The clients run one after another, or all at once where `together` is set."""
+    The clients run one after another, or all at once where `together` is set. With `hostile`, roce-hostile sends its
+    frames meanwhile."""
 
     name: str
     attachment: str
@@ -102,7 +103,7 @@ def options():
             *(Client(program, 1024, 4096, iterations=200) for program in ("write_bw", "read_bw", "send_bw", "atomic_bw")),
             together=True),
         one("client-killed", "veth",
-            Client("write_bw", 1024, 65536, iterations=100000, kill_after=3),
+            Client("write_bw", 1024, 65536, iterations=100000, killed=True),
             Client("write_bw", 1024, 65536, iterations=10)),
     ]
 
@@ -119,6 +120,13 @@ def faults():
     )
     return [Scenario(f"faults-{name}", attachment, (client,), FAULTS.format(seed=number + 1), 120)
             for number, (name, attachment, client) in enumerate(runs)]
+
+
+def hostile():
+    """Every program in turn, while somebody else sends the responder mutated frames."""
+    clients = tuple(Client(program, 1024, 4096, iterations=200) for program in PROGRAMS if program != "write_lat")
+    return [Scenario("hostile-neighbour", "veth", clients + (Client("write_lat", size=64, iterations=200),),
+                     hostile=True, seconds=60)]
 
 
 def _covering_rows():

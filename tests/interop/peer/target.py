@@ -17,6 +17,7 @@ from .scenario import PORTS, PROGRAMS
 
 READY_SECONDS = 15
 STOP_SECONDS = 15
+HOSTILE_SECONDS = 120
 
 
 class TargetError(Exception):
@@ -47,8 +48,8 @@ class Responder:
     def start(self, scenario, directory):
         _, net, interface = self.attachments[scenario.attachment]
         self._directory = directory
-        command = [
-            "ip", "netns", "exec", self._lab.near, self._binary, "serve", "--port", f"af-xdp:{interface}",
+        command = lab.dying_with_us("ip", "netns", "exec", self._lab.near, self._binary) + [
+            "serve", "--port", f"af-xdp:{interface}",
             "--ip", lab.ipv4(net, lab.HOST_RESPONDER), "--ip", lab.ipv6(net, lab.HOST_RESPONDER),
             "--ip", lab.link_local(net, lab.HOST_RESPONDER),
             "--capture", f"{directory}/capture.pcapng", "--dump-memory", f"{directory}/memory", "--stats",
@@ -119,6 +120,40 @@ class Responder:
         return lines[-1] if lines else "it said nothing"
 
 
+class Hostile:
+    """roce-hostile: a neighbour on the bridge that sends the responder mutated frames. It ends by itself, with status 0
+    when the responder stood it."""
+
+    def __init__(self, the_lab, binary):
+        self._lab, self._binary = the_lab, binary
+        self._process = self._log = None
+
+    def start(self, directory):
+        self._log = f"{directory}/hostile.log"
+        command = lab.dying_with_us("ip", "netns", "exec", self._lab.wire, self._binary) + [
+            "--interface", "veth-hostile",
+            "--source-ip", lab.ipv4(lab.NET_BRIDGED, lab.HOST_HOSTILE),
+            "--target-ip", lab.ipv4(lab.NET_BRIDGED, lab.HOST_RESPONDER),
+            "--target-mac", lab.mac(lab.NET_BRIDGED, lab.HOST_RESPONDER),
+        ]
+        with open(self._log, "wb") as log:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                             start_new_session=True)
+
+    def finish(self):
+        try:
+            status = self._process.wait(HOSTILE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.abandon()
+            return [f"roce-hostile did not end within {HOSTILE_SECONDS} s"]
+        return [f"roce-hostile: status {status}; see {self._log}"] if status else []
+
+    def abandon(self):
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+
 class SecondGuest:
     """perftest's own server over rxe, behind a relay that can lose, double and reorder."""
 
@@ -131,8 +166,8 @@ class SecondGuest:
 
     def start_relay(self, fault=""):
         self.abandon()
-        command = ["ip", "netns", "exec", self._lab.wire, sys.executable, "-m", "peer.relay",
-                   "tap-bridged", "tap-server", fault]
+        command = lab.dying_with_us("ip", "netns", "exec", self._lab.wire, sys.executable, "-m", "peer.relay",
+                                    "tap-bridged", "tap-server", fault)
         self._relay = subprocess.Popen(command, cwd=os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
                                        start_new_session=True)
