@@ -22,6 +22,7 @@ mod flow;
 mod history;
 mod icrc;
 mod judge;
+mod output;
 mod packet;
 mod pairing;
 mod report;
