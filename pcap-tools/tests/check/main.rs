@@ -1,0 +1,7 @@
+//! What the checker says of real captures, of captures with one fault put into them, and of
+//! captures that taps and networks have disturbed.
+
+mod captures;
+mod false_alarms;
+mod mutations;
+mod support;
