@@ -274,7 +274,7 @@ no_std() {
     for package in "${no_std_packages[@]}"; do words+=(-p "$package"); done
     words+=(--locked --no-default-features --target "$1")
     if rustup target list --installed 2>/dev/null | grep -qx "$1" ||
-        rustup target add "$1" 2>&1; then
+        timeout 300 rustup target add "$1" 2>&1; then
         cargo build --target-dir "$ci_dir/no-std" "${words[@]}"
     else
         say "ci.sh: rustup cannot add $1; building core with Debian's compiler instead"
