@@ -106,11 +106,6 @@ impl Requester {
         u32::try_from(self.cursor_psn.distance_from(start)).unwrap_or(0)
     }
 
-    /// Whether `psn` was sent and is not yet acknowledged.
-    pub(crate) fn awaits(&self, psn: Psn) -> bool {
-        self.has_outstanding() && psn.is_within(self.una, self.sent.sub(1))
-    }
-
     const fn has_outstanding(&self) -> bool {
         self.una.get() != self.sent.get()
     }
