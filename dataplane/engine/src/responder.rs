@@ -36,6 +36,8 @@ pub(crate) struct Responder {
     /// A gap has been reported, or the peer told to wait; what comes ahead of `expected` is
     /// dropped until that PSN itself comes.
     waiting: Waiting,
+    /// While waiting: the farthest PSN that was dropped.
+    dropped_to: Psn,
     /// The first packet has been told as COMM_EST.
     established: bool,
     rnr_timer: RnrTimer,
@@ -90,11 +92,18 @@ impl Responder {
             message: Message::None,
             answer: Answer::None,
             waiting: Waiting::No,
+            dropped_to: expected,
             established: false,
             rnr_timer,
             replay_cap,
             replay_next: 0,
             unanswered: 0,
+        }
+    }
+
+    fn note_dropped(&mut self, psn: Psn) {
+        if self.waiting == Waiting::No || psn.is_after(self.dropped_to) {
+            self.dropped_to = psn;
         }
     }
 
@@ -116,6 +125,8 @@ pub struct ReplaySlot {
     kept: Kept,
     /// The next answer to send; none when all are out.
     next: Option<Psn>,
+    /// All answers have been out once: what is being sent now is sent again.
+    answered: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -143,8 +154,23 @@ struct Pass {
 
 impl ReplaySlot {
     /// An empty slot.
-    pub const EMPTY: Self =
-        Self { first: Psn::new(0), last: Psn::new(0), kept: Kept::Nothing, next: None };
+    pub const EMPTY: Self = Self {
+        first: Psn::new(0),
+        last: Psn::new(0),
+        kept: Kept::Nothing,
+        next: None,
+        answered: false,
+    };
+
+    const fn new(first: Psn, last: Psn, kept: Kept) -> Self {
+        Self { first, last, kept, next: Some(first), answered: false }
+    }
+
+    /// Whether another request may take the place. A peer that sends one has all the answers it
+    /// asked for; those that a late duplicate has called up again are of no use to it.
+    const fn is_free(&self) -> bool {
+        self.next.is_none() || self.answered
+    }
 }
 
 /// What a step of the pipeline refuses with.
@@ -186,7 +212,7 @@ impl Engine<'_> {
         // IBTA 9.7.4.1.1, PSN verification (C9-58, C9-110, C9-111).
         match classify(qp.responder.expected, bth.psn) {
             PsnClass::Duplicate => return self.duplicate(slot, &request),
-            PsnClass::Ahead => return self.ahead(slot),
+            PsnClass::Ahead => return self.ahead(slot, bth.psn),
             PsnClass::Expected => {}
         }
         if !qp.responder.established {
@@ -413,7 +439,7 @@ impl Engine<'_> {
         let last = first.add(packets - 1);
         let pass = Pass { first, last, va: reth.va, len: reth.dma_len };
         let kept = Kept::Read { rkey: reth.rkey, va: reth.va, len: reth.dma_len, pass };
-        self.keep(slot, ReplaySlot { first, last, kept, next: Some(first) })?;
+        self.keep(slot, ReplaySlot::new(first, last, kept))?;
         self.counters.count(HwCounter::RxReadRequests);
         Ok(packets)
     }
@@ -446,7 +472,7 @@ impl Engine<'_> {
             backing.atomic(addr, op).map_err(|_| Refusal::Nak(NakCode::RemoteOperationalError))?;
         let psn = request.bth.psn;
         let kept = Kept::Atomic { original };
-        self.keep(slot, ReplaySlot { first: psn, last: psn, kept, next: Some(psn) })?;
+        self.keep(slot, ReplaySlot::new(psn, psn, kept))?;
         self.counters.count(HwCounter::RxAtomicRequests);
         Ok(())
     }
@@ -456,7 +482,7 @@ impl Engine<'_> {
         let Some(qp) = self.qps.get(slot) else { return false };
         let at = usize::from(qp.responder.replay_next);
         let cap = usize::from(qp.responder.replay_cap);
-        self.replays_of(slot).get(at).is_some_and(|replay| at < cap && replay.next.is_none())
+        self.replays_of(slot).get(at).is_some_and(|replay| at < cap && replay.is_free())
     }
 
     /// Keeps a READ or atomic in the place of the oldest one. More outstanding than agreed is an
@@ -468,9 +494,14 @@ impl Engine<'_> {
         let Some(qp) = self.qps.get_mut(slot) else { return Err(INVALID) };
         let at = qp.responder.replay_next;
         qp.responder.replay_next = (at + 1) % qp.responder.replay_cap.max(1);
-        qp.responder.unanswered += 1;
-        if let Some(place) = self.replays_of(slot).get_mut(usize::from(at)) {
-            *place = replay;
+        let Some(place) = self.replays_of(slot).get_mut(usize::from(at)) else {
+            return Err(INVALID);
+        };
+        let replaced = core::mem::replace(place, replay);
+        if replaced.next.is_none()
+            && let Some(qp) = self.qps.get_mut(slot)
+        {
+            qp.responder.unanswered += 1;
         }
         self.ready.push(Class::Data, slot);
         Ok(())
@@ -481,12 +512,22 @@ impl Engine<'_> {
         let Some(qp) = self.qps.get_mut(slot) else { return };
         let info = bth.opcode.info();
         let responder = &mut qp.responder;
-        responder.waiting = Waiting::No;
-        if matches!(responder.answer, Answer::Nak(..)) {
-            // What the NAK asked for has come before the NAK went out.
-            responder.answer = Answer::None;
-        }
         responder.expected = bth.psn.add(packets);
+        let dropped =
+            responder.waiting != Waiting::No && !responder.dropped_to.is_before(responder.expected);
+        responder.waiting = Waiting::No;
+        let nak_owed = matches!(responder.answer, Answer::Nak(..));
+        if nak_owed {
+            // What the NAK asks for has come before the NAK went out. If something behind it was
+            // dropped, that is what is missing now; otherwise what the NAK would have
+            // acknowledged still has to be.
+            responder.answer = if dropped {
+                responder.waiting = Waiting::ForMissing;
+                Answer::Nak(Syndrome::nak(NakCode::PsnSequenceError), responder.expected)
+            } else {
+                Answer::Ack(responder.expected.sub(1))
+            };
+        }
         // IBTA C9-148: a message counts when its last packet has been executed; a READ may count
         // when it starts.
         if info.position.ends() {
@@ -496,7 +537,8 @@ impl Engine<'_> {
             info.operation,
             Operation::ReadRequest | Operation::CompareSwap | Operation::FetchAdd
         );
-        if bth.ack_req && !answered_by_data {
+        // A NAK acknowledges what is before it.
+        if bth.ack_req && !answered_by_data && !(nak_owed && dropped) {
             self.owe(slot, Answer::Ack(bth.psn));
         }
     }
@@ -510,9 +552,10 @@ impl Engine<'_> {
     }
 
     /// A request ahead of the expected PSN: one NAK a gap (IBTA 9.7.5.2.8, C9-113).
-    fn ahead(&mut self, slot: u32) -> Result<(), DropReason> {
+    fn ahead(&mut self, slot: u32, psn: Psn) -> Result<(), DropReason> {
         self.counters.count(HwCounter::OutOfSequence);
         let Some(qp) = self.qps.get_mut(slot) else { return Err(DropReason::UnknownQp) };
+        qp.responder.note_dropped(psn);
         match qp.responder.waiting {
             Waiting::ForMissing => return Err(DropReason::OutOfSequence),
             Waiting::ForReceive => return Err(DropReason::ReceiverNotReady),
@@ -527,6 +570,7 @@ impl Engine<'_> {
     /// No receive is posted (IBTA 9.7.5.2.8, RNR NAK). The expected PSN stays.
     fn not_ready(&mut self, slot: u32, psn: Psn) {
         let Some(qp) = self.qps.get_mut(slot) else { return };
+        qp.responder.note_dropped(psn);
         qp.responder.waiting = Waiting::ForReceive;
         let nak = Answer::Nak(Syndrome::rnr_nak(qp.responder.rnr_timer), psn);
         self.counters.count(HwCounter::SentRnrNak);
@@ -574,13 +618,10 @@ impl Engine<'_> {
             }
             Operation::ReadRequest => self.replay_read(slot, request),
             Operation::CompareSwap | Operation::FetchAdd => {
-                let replay = self
-                    .replays_of(slot)
-                    .iter_mut()
-                    .find(|replay| {
-                        matches!(replay.kept, Kept::Atomic { .. }) && replay.first == psn
-                    })
-                    .ok_or(DropReason::StaleDuplicate)?;
+                let atomic = |replay: &ReplaySlot| {
+                    matches!(replay.kept, Kept::Atomic { .. }) && replay.first == psn
+                };
+                let replay = self.kept(slot, atomic).ok_or(DropReason::StaleDuplicate)?;
                 let was_answered = replay.next.replace(psn).is_none();
                 self.unanswered_again(slot, was_answered);
                 Ok(())
@@ -602,13 +643,10 @@ impl Engine<'_> {
                 .remote(reth.rkey, pd, reth.va, reth.dma_len, Access::REMOTE_READ)
                 .map_err(|_| stale)?;
         }
-        let replay = self
-            .replays_of(slot)
-            .iter_mut()
-            .find(|replay| {
-                matches!(replay.kept, Kept::Read { .. }) && psn.is_within(replay.first, replay.last)
-            })
-            .ok_or(stale)?;
+        let read = |replay: &ReplaySlot| {
+            matches!(replay.kept, Kept::Read { .. }) && psn.is_within(replay.first, replay.last)
+        };
+        let replay = self.kept(slot, read).ok_or(stale)?;
         let Kept::Read { rkey, va, len, ref mut pass } = replay.kept else { return Err(stale) };
         let last = psn.add(mtu.packets(reth.dma_len) - 1);
         let left = reth.va.checked_sub(va).and_then(|skipped| u64::from(len).checked_sub(skipped));
@@ -622,6 +660,19 @@ impl Engine<'_> {
         let was_answered = replay.next.replace(psn).is_none();
         self.unanswered_again(slot, was_answered);
         Ok(())
+    }
+
+    /// The newest kept READ or atomic of which `which` holds: an older one may have the same PSN,
+    /// 2²⁴ packets ago.
+    fn kept(&mut self, slot: u32, which: impl Fn(&ReplaySlot) -> bool) -> Option<&mut ReplaySlot> {
+        let responder = &self.qps.get(slot)?.responder;
+        let next = usize::from(responder.replay_next);
+        let cap = usize::from(responder.replay_cap);
+        let replays = self.replays_of(slot);
+        let at = (1..=cap)
+            .map(|back| (next + cap - back) % cap)
+            .find(|at| replays.get(*at).is_some_and(&which))?;
+        replays.get_mut(at)
     }
 
     fn unanswered_again(&mut self, slot: u32, was_answered: bool) {
@@ -683,6 +734,7 @@ impl Engine<'_> {
     fn answered(&mut self, slot: u32, at: usize, psn: Psn, following: Option<Psn>) {
         if let Some(replay) = self.replays_of(slot).get_mut(at) {
             replay.next = following;
+            replay.answered |= following.is_none();
         }
         let Some(qp) = self.qps.get_mut(slot) else { return };
         let responder = &mut qp.responder;
