@@ -41,15 +41,22 @@
 #[cfg(feature = "std")]
 extern crate std;
 
-#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
+#[cfg(any(
+    all(target_arch = "x86_64", target_feature = "sse2"),
+    all(target_arch = "aarch64", target_endian = "little")
+))]
 mod fold;
 mod kernel;
 mod partial;
 mod poly;
-#[cfg_attr(target_arch = "x86_64", path = "x86/mod.rs")]
+// A kernel or bootloader target has no vector registers to use.
+#[cfg_attr(all(target_arch = "x86_64", target_feature = "sse2"), path = "x86/mod.rs")]
 #[cfg_attr(all(target_arch = "aarch64", target_endian = "little"), path = "aarch64/mod.rs")]
 #[cfg_attr(
-    not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little"))),
+    not(any(
+        all(target_arch = "x86_64", target_feature = "sse2"),
+        all(target_arch = "aarch64", target_endian = "little")
+    )),
     path = "no_simd.rs"
 )]
 mod simd;
