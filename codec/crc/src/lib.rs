@@ -41,15 +41,25 @@
 #[cfg(feature = "std")]
 extern crate std;
 
-#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
+// Operating system kernels are built without vector registers (x86_64-unknown-none): no SIMD there.
+#[cfg(any(
+    all(target_arch = "x86_64", target_feature = "sse2"),
+    all(target_arch = "aarch64", target_endian = "little", target_feature = "neon"),
+))]
 mod fold;
 mod kernel;
 mod partial;
 mod poly;
-#[cfg_attr(target_arch = "x86_64", path = "x86/mod.rs")]
-#[cfg_attr(all(target_arch = "aarch64", target_endian = "little"), path = "aarch64/mod.rs")]
+#[cfg_attr(all(target_arch = "x86_64", target_feature = "sse2"), path = "x86/mod.rs")]
 #[cfg_attr(
-    not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little"))),
+    all(target_arch = "aarch64", target_endian = "little", target_feature = "neon"),
+    path = "aarch64/mod.rs"
+)]
+#[cfg_attr(
+    not(any(
+        all(target_arch = "x86_64", target_feature = "sse2"),
+        all(target_arch = "aarch64", target_endian = "little", target_feature = "neon"),
+    )),
     path = "no_simd.rs"
 )]
 mod simd;
