@@ -6,7 +6,9 @@ use roce_codec::ib::{
 };
 use roce_codec::icrc::{Icrc, IcrcVerdict};
 use roce_codec::net::{Ethernet, Ip, Udp};
-use roce_codec::{Crc, Crc32, EmitError, Frame, FrameBuilder, ParseError, SmallTable, Start};
+use roce_codec::{
+    Crc, Crc32, EmitError, Frame, FrameBuilder, NibbleTable, ParseError, SmallTable, Start,
+};
 
 crate::instantiate! {
     frame_parse(a: &'static [u8], b: &'static [u8], s: Start) -> Result<Frame<'static>, ParseError> {
@@ -76,6 +78,16 @@ crate::instantiate! {
     crc_update(crc: &mut Crc, bytes: &[u8]) -> () { crc.update(bytes) }
     crc_copy_update(crc: &mut Crc, dst: &mut [u8], src: &[u8]) -> usize {
         crc.copy_update(dst, src)
+    }
+    crc_update_masked(crc: &mut Crc, bytes: &[u8], ones: &[u8; 64]) -> () {
+        crc.update_masked(bytes, ones)
+    }
+    nibble_update(crc: &mut NibbleTable, bytes: &[u8]) -> () { crc.update(bytes) }
+    nibble_masked(crc: &mut NibbleTable, bytes: &[u8], ones: &[u8; 64]) -> () {
+        crc.update_masked(bytes, ones)
+    }
+    small_masked(crc: &mut SmallTable, bytes: &[u8], ones: &[u8; 64]) -> () {
+        crc.update_masked(bytes, ones)
     }
     small_update(crc: &mut SmallTable, bytes: &[u8]) -> () { crc.update(bytes) }
     small_copy_update(crc: &mut SmallTable, dst: &mut [u8], src: &[u8]) -> usize {
