@@ -39,6 +39,8 @@ no_std_targets=(
     aarch64-unknown-none
     x86_64-unknown-none
 )
+# Cargo.toml files outside the workspace, each with flags or a profile of its own.
+side_workspaces=(tests/fuzz tests/no-panic)
 fuzz_seconds=20
 
 say() { printf '%s\n' "$*"; }
@@ -161,12 +163,10 @@ packages_for() {
 
 verb_fmt() {
     step "fmt: workspace" cargo fmt --all --check
-    step "fmt: fuzz targets" fuzz_fmt
-}
-
-fuzz_fmt() {
-    need tests/fuzz/Cargo.toml "the fuzz targets"
-    cargo fmt --manifest-path tests/fuzz/Cargo.toml --check
+    local folder
+    for folder in "${side_workspaces[@]}"; do
+        step "fmt: $folder" cargo fmt --manifest-path "$folder/Cargo.toml" --check
+    done
 }
 
 # ---- lint --------------------------------------------------------------------------------------
@@ -179,10 +179,14 @@ verb_lint() {
     for row in "${feature_matrix[@]}"; do
         step "lint: clippy, $row" clippy_row "$row"
     done
-    step "lint: clippy, fuzz targets" fuzz_clippy
+    local folder
+    for folder in "${side_workspaces[@]}"; do
+        step "lint: clippy, $folder" side_clippy "$folder"
+    done
     step "lint: rustdoc" rustdoc
     step "lint: shellcheck" shell_scripts
-    step "lint: licences" .ci/check-licences Cargo.toml tests/fuzz/Cargo.toml
+    step "lint: licences" .ci/check-licences Cargo.toml \
+        "${side_workspaces[@]/%//Cargo.toml}"
     step "lint: house style" .ci/check-style
 }
 
@@ -192,10 +196,8 @@ clippy_row() {
     cargo clippy --locked --all-targets -p "${words[@]}" -- -D warnings
 }
 
-fuzz_clippy() {
-    need tests/fuzz/Cargo.toml "the fuzz targets"
-    cargo clippy --locked --manifest-path tests/fuzz/Cargo.toml --target-dir target/fuzz-lint -- \
-        -D warnings
+side_clippy() {
+    cargo clippy --locked --manifest-path "$1/Cargo.toml" --target-dir "$ci_dir/lint" -- -D warnings
 }
 
 rustdoc() { RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps; }
@@ -275,6 +277,8 @@ verb_no-std() {
     for target in "${no_std_targets[@]}"; do
         step "no-std: $target" no_std "$target"
     done
+    packages gcc libc6-dev
+    step "no-std: no way to panic is left in the codec" no_panic
 }
 
 no_std() {
@@ -318,6 +322,12 @@ no_std_by_debian() {
 
 apt_dependency() {
     apt-cache depends "$1" | awk -v name="$2" '$1 == "Depends:" && $2 ~ name { print $2; exit }'
+}
+
+# Links only if the optimizer has removed every path to the panic handler.
+no_panic() {
+    cargo build --locked --release --manifest-path tests/no-panic/Cargo.toml \
+        --target-dir "$ci_dir/no-panic"
 }
 
 # ---- fuzz --------------------------------------------------------------------------------------

@@ -41,21 +41,24 @@
 #[cfg(feature = "std")]
 extern crate std;
 
+// Operating system kernels are built without vector registers (x86_64-unknown-none): no SIMD there.
 #[cfg(any(
     all(target_arch = "x86_64", target_feature = "sse2"),
-    all(target_arch = "aarch64", target_endian = "little")
+    all(target_arch = "aarch64", target_endian = "little", target_feature = "neon"),
 ))]
 mod fold;
 mod kernel;
 mod partial;
 mod poly;
-// A kernel or bootloader target has no vector registers to use.
 #[cfg_attr(all(target_arch = "x86_64", target_feature = "sse2"), path = "x86/mod.rs")]
-#[cfg_attr(all(target_arch = "aarch64", target_endian = "little"), path = "aarch64/mod.rs")]
+#[cfg_attr(
+    all(target_arch = "aarch64", target_endian = "little", target_feature = "neon"),
+    path = "aarch64/mod.rs"
+)]
 #[cfg_attr(
     not(any(
         all(target_arch = "x86_64", target_feature = "sse2"),
-        all(target_arch = "aarch64", target_endian = "little")
+        all(target_arch = "aarch64", target_endian = "little", target_feature = "neon"),
     )),
     path = "no_simd.rs"
 )]
