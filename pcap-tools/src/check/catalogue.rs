@@ -56,7 +56,7 @@ checksum; IPv6 traffic class, flow label and hop limit; UDP checksum; BTH byte 4
 least significant byte first; both values here are in wire order.\n\n\
 A wrong one means damage on the way, or a box that rewrote addresses, ports or the BTH without a new \
 ICRC. Nothing else in such a packet is judged. Two faults of Linux are named where they match: rxe's \
-FLUSH, whose ICRC covers BTH, FETH and RETH a second time, unmasked; and rxe before 5.4, which left \
+FLUSH, whose ICRC covers BTH, FETH and RETH a second time, unmasked; and rxe up to 2019, which left \
 the pad bytes out.\n\n\
 Unknown where the capture cut the packet, or where the field is zero because the packet was captured \
 before the sender's hardware filled it in.",

@@ -24,7 +24,7 @@ enum Fault {
     /// Linux rxe feeds a FLUSH's headers in twice, the second time unmasked, because its opcode
     /// table has no payload offset for FLUSH.
     RxeFlush,
-    /// Linux rxe before 5.4 left the pad bytes out.
+    /// Linux rxe up to 2019 left the pad bytes out.
     PadLeftOut,
 }
 
@@ -59,7 +59,7 @@ fn wrong(frame: &Frame<'_>, at: At, judge: &mut Judge, expected: [u8; 4], found:
              the same 32 bytes once more, unmasked"
         }
         Some(Fault::PadLeftOut) => {
-            "wrong ICRC, the known fault of Linux rxe before 5.4: the pad bytes are left out"
+            "wrong ICRC, the known fault of Linux rxe up to 2019: the pad bytes are left out"
         }
         None => "wrong ICRC: damaged on its way, or changed without a new ICRC",
     };

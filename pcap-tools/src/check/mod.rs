@@ -34,7 +34,7 @@ mod transport;
 use std::io::Read;
 
 use roce_codec::Frame;
-use roce_codec::ib::{PathMtu, Service};
+use roce_codec::ib::{PathMtu, Qpn, Service};
 
 use crate::capture::{Packet, Reader};
 use crate::dissect::{Dissected, Fault, Malformed, dissect};
@@ -170,6 +170,9 @@ impl Checker {
             return;
         }
         packet::check(&seen, at, told, &mut self.judge);
+        if seen.bth.dest_qp == Qpn::GSI {
+            return;
+        }
         match seen.info.service {
             Service::Rc | Service::Uc | Service::Xrc if seen.info.is_request() => {
                 self.request(&seen, id, at);

@@ -12,9 +12,12 @@ use super::transport::{self, PsnClass, SequenceError};
 /// connection on an old QPN, or the far side of an outage of the tap.
 pub(super) const WINDOW: u32 = 1 << 14;
 
-/// Requests that may still be on their way to the tap when it sees their answer: more than merged
-/// mirrors and reordering taps disturb.
-const LATE_REQUESTS: u32 = 32;
+/// Requests that may still be on their way to the tap when it sees their answer: more than
+/// reordering taps disturb.
+const LATE_REQUESTS: u32 = 16;
+/// Answers that must be in time meanwhile. Where mirrors of the two directions are merged whose
+/// clocks differ, every answer comes early.
+const TIMELY_ANSWERS: u32 = 2;
 
 /// An answer to a request that was not seen yet.
 #[derive(Debug, Clone, Copy)]
@@ -23,8 +26,9 @@ struct Early {
     at: At,
     /// Whether the pair was sure when it came.
     confident: bool,
-    /// Requests left after which it is wrong.
-    left: u32,
+    /// Requests and timely answers left after which it is wrong.
+    requests_left: u32,
+    answers_left: u32,
 }
 
 /// The request that came last on the wire.
@@ -321,22 +325,37 @@ impl RequestStream {
         told: &mut u64,
         judge: &mut Judge,
     ) {
-        if self.early.is_some() {
+        if let Some(early) = &mut self.early {
+            // One early answer may be wrong; several mean that the tap shows them so.
+            early.confident = false;
             judge.unknown_once(Rule::RcAckPsn, at, told, || unsettled(psn));
         } else {
-            let confident = known.confident;
-            self.early = Some(Early { psn, at, confident, left: LATE_REQUESTS });
+            self.early = Some(Early {
+                psn,
+                at,
+                confident: known.confident,
+                requests_left: LATE_REQUESTS,
+                answers_left: TIMELY_ANSWERS,
+            });
+        }
+    }
+
+    /// An answer came for a request that was seen.
+    #[inline]
+    pub(super) fn answered_in_time(&mut self) {
+        if let Some(early) = &mut self.early {
+            early.answers_left = early.answers_left.saturating_sub(1);
         }
     }
 
     #[inline]
     fn settle_early(&mut self, is_new: bool, told: &mut u64, judge: &mut Judge) {
         let Some(early) = &mut self.early else { return };
-        early.left -= u32::from(is_new);
-        let Early { psn, at, confident, left } = *early;
+        early.requests_left = early.requests_left.saturating_sub(u32::from(is_new));
+        let Early { psn, at, confident, requests_left, answers_left } = *early;
         // It came after all, late or unseen.
         let reached = !psn.is_after(self.highest);
-        if reached || left == 0 {
+        if reached || (requests_left == 0 && answers_left == 0) {
             self.early = None;
             if reached || !confident {
                 judge.unknown_once(Rule::RcAckPsn, at, told, || unsettled(psn));

@@ -146,6 +146,7 @@ impl ResponseStream {
             return Fit::Open;
         }
         judge.pass(Rule::RcAckPsn);
+        requests.answered_in_time();
         let past = requests.history().get(psn);
         let fit = match seen.info.operation {
             Operation::ReadResponse => {

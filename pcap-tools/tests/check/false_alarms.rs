@@ -127,6 +127,33 @@ fn merged_mirrors_are_clean() {
     }
 }
 
+/// Mirrors of the two directions whose clocks differ: every answer comes before its request, or
+/// long after it.
+#[test]
+fn skewed_mirrors_are_clean() {
+    for path in own_captures().into_iter().chain(public_captures()) {
+        if name(&path) == "rxe72-flush-atomicwrite" {
+            continue;
+        }
+        let packets = load(&path);
+        let source = |packet: &Owned| packet.data.get(6..12).map(<[u8]>::to_vec);
+        let first = source(&packets[0]);
+        for skew in [-300, -40, -5, 5, 40, 300] {
+            // The skew sets in halfway, when the checker has learned what answers what.
+            let half = packets.len() / 2;
+            let mut order: Vec<_> = packets.iter().enumerate().collect();
+            order.sort_by_key(|(at, packet)| {
+                let at = i64::try_from(*at).unwrap();
+                let late = source(packet) == first && at > i64::try_from(half).unwrap();
+                if late { at + skew } else { at }
+            });
+            let (_, findings) = judge(order.into_iter().map(|(_, packet)| packet));
+            let failures = failures(&findings);
+            assert!(failures.is_empty(), "{} skew {skew}: {}", path.display(), failures[0]);
+        }
+    }
+}
+
 /// Both taps of a lossy network in one file, by time: what one saw and the other did not.
 #[test]
 fn two_taps_around_a_loss_are_clean() {

@@ -4,4 +4,5 @@
 mod captures;
 mod false_alarms;
 mod mutations;
+mod robustness;
 mod support;
