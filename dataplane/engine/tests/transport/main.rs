@@ -11,3 +11,5 @@ mod pair;
 mod duplicates;
 
 mod ordering;
+mod requester;
+mod retries;
