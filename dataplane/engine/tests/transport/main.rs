@@ -8,8 +8,9 @@ mod lone;
 mod packet;
 mod pair;
 
+mod arrival;
 mod duplicates;
-
 mod ordering;
+mod refusals;
 mod requester;
 mod retries;
