@@ -10,7 +10,10 @@ mod pair;
 
 mod arrival;
 mod duplicates;
+mod operations;
 mod ordering;
 mod refusals;
 mod requester;
+mod responder;
 mod retries;
+mod states;
