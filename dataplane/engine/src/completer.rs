@@ -6,7 +6,7 @@ use roce_codec::ib::{AethKind, Bth, NakCode, Operation, Psn};
 use crate::backing::Backing;
 use crate::counters::{DropReason, HwCounter};
 use crate::cq::{Wc, WcStatus};
-use crate::engine::{Engine, outstanding, wc_opcode};
+use crate::engine::{Engine, wc_opcode};
 use crate::memory::Access;
 use crate::qp::QpState;
 use crate::wr::{SendWqe, WrOpcode};
@@ -25,7 +25,7 @@ impl Engine<'_> {
             return Err(DropReason::QpState);
         }
         // IBTA 9.7.5.2: an answer outside what is outstanding is a ghost.
-        if !outstanding(qp.requester.una, qp.requester.sent, bth.psn) {
+        if !qp.requester.is_outstanding(bth.psn) {
             return Err(DropReason::UnexpectedResponse);
         }
         match bth.opcode.info().operation {

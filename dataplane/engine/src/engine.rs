@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use roce_codec::ib::{PathMtu, Psn, Qpn, RKey};
+use roce_codec::ib::{PathMtu, Qpn, RKey};
 
 use crate::config::{Config, Entropy};
 use crate::counters::Counters;
@@ -118,8 +118,9 @@ impl<'s> Engine<'s> {
         let Storage { qps, timers, ready, replays, mrs, cqs, cqes, send_wqes, recv_wqes, events } =
             storage;
         let count = qps.len().min(timers.len()).min(ready.len());
-        // A QPN is generation, slot and shard; at least one bit of generation must be left.
-        let most = 1usize << (23 - u32::from(config.shard_bits.min(6)));
+        // A QPN is generation, slot and shard. Two bits of generation must be left, so that there
+        // is always one that is neither special nor the slot's last.
+        let most = 1usize << (22 - u32::from(config.shard_bits.min(6)));
         let (qps, _) = qps.split_at_mut(count.min(most));
         let slot_bits = usize::BITS - qps.len().saturating_sub(1).leading_zeros();
         Self {
@@ -211,7 +212,7 @@ impl<'s> Engine<'s> {
         let index = self.qps.take().ok_or(QpError::NoSlot)?;
         let shard_bits = u32::from(self.config.shard_bits.min(6));
         let low_bits = self.slot_bits + shard_bits;
-        let low = index << shard_bits | u32::from(self.config.shard);
+        let low = index << shard_bits | u32::from(self.config.shard) & !(u32::MAX << shard_bits);
         let Some(qp) = self.qps.get_mut(index) else { return Err(QpError::NoSlot) };
         let qpn = loop {
             let qpn = Qpn::new(entropy.next_u32() << low_bits | low);
@@ -356,6 +357,9 @@ impl<'s> Engine<'s> {
                 .local(wr.sge.lkey, qp.pd, wr.sge.va, wr.sge.len, need)
                 .map_err(|_| PostError::LocalProtection)?;
         }
+        if wr.opcode.awaits_response() && qp.state == QpState::Rts && !qp.requester.may_read() {
+            return Err(PostError::RdAtomic);
+        }
         if qp.requester.queue.len() >= qp.max_send_wr {
             return Err(PostError::QueueFull);
         }
@@ -460,7 +464,7 @@ impl<'s> Engine<'s> {
         if transmit.bth.opcode.info().is_response() {
             self.response_failed(slot, transmit.bth.psn);
         } else {
-            self.fail_request(slot, WcStatus::LocalProtection);
+            self.fail_request_at(slot, transmit.bth.psn, WcStatus::LocalProtection);
         }
     }
 
@@ -555,10 +559,4 @@ pub(crate) const fn wc_opcode(opcode: &WrOpcode) -> WcOpcode {
         WrOpcode::CompareSwap { .. } => WcOpcode::CompareSwap,
         WrOpcode::FetchAdd { .. } => WcOpcode::FetchAdd,
     }
-}
-
-/// Whether `psn` was sent and is not yet acknowledged.
-#[inline]
-pub(crate) fn outstanding(una: Psn, sent: Psn, psn: Psn) -> bool {
-    una != sent && psn.is_within(una, sent.sub(1))
 }

@@ -8,6 +8,12 @@ mod lone;
 mod packet;
 mod pair;
 
+mod arrival;
 mod duplicates;
-
+mod operations;
 mod ordering;
+mod refusals;
+mod requester;
+mod responder;
+mod retries;
+mod states;
