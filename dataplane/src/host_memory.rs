@@ -59,6 +59,22 @@ impl HostMemory {
         u64::try_from(region.base.addr()).ok()
     }
 
+    /// Makes a region's bytes zero again and gives its pages back to the kernel until they are
+    /// touched.
+    ///
+    /// # Errors
+    /// What the kernel says; `InvalidInput` if there is no such region.
+    pub fn clear(&mut self, region: u32) -> io::Result<()> {
+        let region = usize::try_from(region)
+            .ok()
+            .and_then(|number| self.regions.get(number))
+            .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+        // SAFETY: whole pages of a private anonymous mapping that is ours; dropping them makes
+        // them read as zeroes.
+        let done = unsafe { libc::madvise(region.base.cast(), region.len, libc::MADV_DONTNEED) };
+        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
     /// Copies bytes out of a region.
     ///
     /// # Errors
@@ -191,6 +207,22 @@ mod tests {
         assert_eq!(memory.write(at(100), [&[], &[]]), Ok(()));
         assert_eq!(memory.write(Addr { region: 1, offset: 0 }, [b"x", &[]]), Err(BackingFault));
         assert!(memory.map(0).is_err());
+    }
+
+    #[test]
+    fn a_cleared_region_is_zeroes() {
+        let mut memory = HostMemory::new();
+        let [one, other] = [memory.map(5000).unwrap(), memory.map(5000).unwrap()];
+        for region in [one, other] {
+            memory.write(Addr { region, offset: 0 }, [&[7; 5000], &[]]).unwrap();
+        }
+        memory.clear(one).unwrap();
+        let mut out = [1; 5000];
+        memory.read(Addr { region: one, offset: 0 }, &mut out).unwrap();
+        assert_eq!(out, [0; 5000]);
+        memory.read(Addr { region: other, offset: 0 }, &mut out).unwrap();
+        assert_eq!(out, [7; 5000]);
+        assert!(memory.clear(2).is_err());
     }
 
     #[test]

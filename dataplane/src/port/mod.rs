@@ -4,13 +4,15 @@
 //! |---|---|---|
 //! | [`loopback`] | nothing: two ports joined in memory | |
 //! | `fault` | any other port: drops, duplicates, reorders, corrupts and delays by a seed | `std` |
-//! | `capture` | any other port: records what passes in a pcapng sink | `std` |
+//! | `capture` | any other port: hands a copy of what passes to a sink, as a file | `std` |
 //! | `packet` | an AF_PACKET socket | `packet` |
 //! | `af_xdp` | AF_XDP sockets, one a queue, and the program that steers UDP 4791 to them | `af-xdp` |
 
 #[cfg(all(feature = "af-xdp", target_os = "linux"))]
 pub mod af_xdp;
 #[cfg(all(feature = "std", target_os = "linux"))]
+#[cfg(feature = "std")]
+pub mod capture;
 pub mod error;
 #[cfg(feature = "std")]
 pub mod fault;

@@ -1,0 +1,152 @@
+//! The command line of `roce-responder`.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use super::fault_spec::FaultSpec;
+use super::serve::serve;
+use super::service_spec::ServiceSpec;
+use super::wire::PortSpec;
+
+/// Serves RDMA clients over RoCEv2 without an RDMA NIC or kernel module.
+#[derive(Debug, Parser)]
+#[command(version, about, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(ServeArgs),
+}
+
+/// Serve unmodified RDMA clients on a network interface, until Ctrl-C.
+#[derive(Debug, Args)]
+#[command(after_help = SERVE_HELP)]
+pub struct ServeArgs {
+    /// The interface, and how to get at its frames: af-xdp:IF or packet:IF.
+    #[arg(long, value_name = "PORT")]
+    pub port: PortSpec,
+
+    /// An address of the interface to serve at; may be given again. All of them unless given.
+    #[arg(long = "ip", value_name = "ADDR")]
+    pub addresses: Vec<IpAddr>,
+
+    /// What to serve: perftest:TEST[:PORT]; may be given again.
+    #[arg(long = "service", value_name = "SERVICE", required = true)]
+    pub services: Vec<ServiceSpec>,
+
+    /// Where to listen for clients' TCP connections.
+    #[arg(long, value_name = "ADDR", default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
+    pub listen: IpAddr,
+
+    /// Record every frame in a pcapng file.
+    #[arg(long, value_name = "FILE")]
+    pub capture: Option<PathBuf>,
+
+    /// At the end, print the counters on standard output as one line of JSON: {"stats":{…}}.
+    #[arg(long, visible_alias = "stats-json")]
+    pub stats: bool,
+
+    /// Damage the traffic in both directions: drop=0.02,duplicate=0.02,reorder=0.02,seed=1. Also
+    /// corrupt and delay.
+    #[arg(long, value_name = "FAULTS")]
+    pub fault: Option<FaultSpec>,
+
+    /// Bytes of memory behind each queue pair, 4096 to 2147483648: the largest message. A suffix
+    /// K, M or G multiplies.
+    #[arg(long, value_name = "BYTES", default_value = "16M", value_parser = parse_region_size)]
+    pub region_size: u32,
+
+    /// Agree to no larger path MTU: 256, 512, 1024, 2048 or 4096. What the interface carries
+    /// unless given.
+    #[arg(long, value_name = "BYTES")]
+    pub path_mtu: Option<u32>,
+
+    /// When a client is done, write the memory it reached to this directory, which is made if
+    /// need be: a file for each queue pair, and index.jsonl.
+    #[arg(long, value_name = "DIR")]
+    pub dump_memory: Option<PathBuf>,
+
+    /// End after this many clients.
+    #[arg(long, value_name = "N")]
+    pub sessions: Option<u64>,
+
+    /// End after one client.
+    #[arg(long, conflicts_with = "sessions")]
+    pub once: bool,
+
+    /// Microseconds to look for frames without a pause after the last one. More makes answers
+    /// quicker and takes more of the processor.
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 50)]
+    pub spin: u64,
+}
+
+const SERVE_HELP: &str = "\
+Services: write_bw read_bw send_bw atomic_bw write_lat read_lat send_lat atomic_lat, as perftest's
+ib_ programs without -R. The TCP port is 18515 unless given; clients name it with -p. Several
+clients may run at a time and one after another.
+
+  perftest:write_lat[:PORT],size=65536    a write_lat client's message size: above 4096 bytes it
+                                          is otherwise found out by trial, 0.1 s for each 4096
+  perftest:write_lat[:PORT],iterations=N  and when it is done: without, one WRITE more is sent
+
+Example, and what to run at the client:
+
+  roce-responder serve --port af-xdp:eth1 --ip 192.0.2.1 --service perftest:write_bw
+  ib_write_bw 192.0.2.1
+
+Privileges: packet:IF needs CAP_NET_RAW; af-xdp:IF needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF.";
+
+fn parse_region_size(text: &str) -> Result<u32, String> {
+    let (digits, shift) = match text.strip_suffix(['K', 'M', 'G']) {
+        Some(digits) if text.ends_with('K') => (digits, 10),
+        Some(digits) if text.ends_with('M') => (digits, 20),
+        Some(digits) => (digits, 30),
+        None => (text, 0),
+    };
+    digits
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(1 << shift))
+        .filter(|bytes| (4096..=1 << 31).contains(bytes))
+        .and_then(|bytes| u32::try_from(bytes).ok())
+        .ok_or_else(|| "from 4096 (4K) to 2147483648 (2G) bytes".to_owned())
+}
+
+impl Cli {
+    /// Does what was asked for.
+    ///
+    /// # Errors
+    /// What went wrong, where, and what to do.
+    pub fn run(self) -> anyhow::Result<()> {
+        match self.command {
+            Command::Serve(args) => serve(&args),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn region_sizes() {
+        assert_eq!(parse_region_size("4096"), Ok(4096));
+        assert_eq!(parse_region_size("16M"), Ok(16 << 20));
+        assert_eq!(parse_region_size("2G"), Ok(1 << 31));
+        for wrong in ["", "K", "4095", "3G", "-1", "1.5M", "16m", "99999999999999999999G"] {
+            assert!(parse_region_size(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! What clients left in memory, written to files.
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use roce_dataplane::host_memory::HostMemory;
+use roce_engine::Addr;
+use serde_json::json;
+
+use super::service_spec::ServiceSpec;
+use crate::service::perftest::{Session, SharedRegion};
+
+const PAGE: usize = 4096;
+
+/// A directory of dumps.
+#[derive(Debug)]
+pub(crate) struct MemoryDump {
+    directory: PathBuf,
+    index: File,
+}
+
+impl MemoryDump {
+    /// Makes the directory if need be, and begins its index anew.
+    pub(crate) fn create(directory: &Path) -> Result<Self> {
+        let index = directory.join("index.jsonl");
+        std::fs::create_dir_all(directory)
+            .and_then(|()| File::create(&index))
+            .map(|index| Self { directory: directory.to_owned(), index })
+            .with_context(|| format!("{}: cannot write memory dumps there", directory.display()))
+    }
+
+    /// Writes the regions of a session.
+    pub(crate) fn write(
+        &mut self,
+        service: &ServiceSpec,
+        session: &Session,
+        memory: &HostMemory,
+    ) -> Result<()> {
+        for region in session.regions() {
+            let qpn = region.qpn.get();
+            let name = format!("{}-{}-qp{qpn:06x}.bin", session.id(), service.test);
+            let path = self.directory.join(name);
+            write_sparse(&path, &region, memory)
+                .and_then(|()| self.append(&path, service, session, &region))
+                .with_context(|| format!("{}: the memory dump failed", path.display()))?;
+        }
+        Ok(())
+    }
+
+    fn append(
+        &mut self,
+        path: &Path,
+        service: &ServiceSpec,
+        session: &Session,
+        shared: &SharedRegion,
+    ) -> std::io::Result<()> {
+        let SharedRegion { qpn, exposed, receives } = shared;
+        let region = exposed.region;
+        let mut line = json!({
+            "file": path.to_string_lossy(),
+            "service": service.to_string(),
+            "session": session.id(),
+            "qpn": qpn.get(),
+            "rkey": exposed.mr.rkey.0,
+            "va": region.va,
+            "length": region.len,
+        });
+        if *receives {
+            line["receives"] = json!([[region.va, region.len]]);
+        }
+        writeln!(self.index, "{line}")
+    }
+}
+
+/// Writes a region so that pages of zeroes are holes in the file.
+fn write_sparse(path: &Path, shared: &SharedRegion, memory: &HostMemory) -> std::io::Result<()> {
+    let region = shared.exposed.region;
+    let mut file = File::create(path)?;
+    file.set_len(region.len)?;
+    let mut page = [0; PAGE];
+    let mut offset = 0;
+    while offset < region.len {
+        let len = usize::try_from(region.len - offset).unwrap_or(PAGE).min(PAGE);
+        let piece = page.get_mut(..len).unwrap_or_default();
+        let at = Addr { offset: region.addr.offset + offset, ..region.addr };
+        memory
+            .read(at, piece)
+            .map_err(|_| std::io::Error::other("the region is shorter than it was"))?;
+        if piece.iter().any(|byte| *byte != 0) {
+            file.seek(SeekFrom::Start(offset))?;
+            file.write_all(piece)?;
+        }
+        offset += u64::try_from(len).unwrap_or(region.len);
+    }
+    Ok(())
+}

@@ -1,0 +1,17 @@
+//! What services run on under Linux: command line, ports, sockets, signals, and the poll loop.
+
+pub mod cli;
+mod clock;
+mod connection;
+mod dump;
+pub mod fault_spec;
+mod interface;
+mod os;
+mod platform;
+mod serve;
+mod server;
+pub mod service_spec;
+mod stats;
+mod wire;
+
+pub use wire::PortSpec;

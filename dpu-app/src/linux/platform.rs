@@ -1,0 +1,111 @@
+//! Linux as a platform for services: memory between guard pages, the kernel's random numbers and
+//! neighbours.
+
+use std::net::IpAddr;
+
+use roce_codec::net::{MacAddr, VlanStack};
+use roce_dataplane::host_memory::HostMemory;
+use roce_dataplane::neighbour::{self, NextHopError, NextHops as KernelNextHops};
+use roce_dataplane::poll::NextHops;
+use roce_engine::{Addr, NextHop};
+
+use super::os::OsEntropy;
+use crate::service::memory::Region;
+use crate::service::{Platform, Route, RouteError};
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) memory: HostMemory,
+    pub(crate) neighbours: Neighbours,
+    random: OsEntropy,
+    addresses: Vec<IpAddr>,
+    /// Regions of former sessions.
+    free: Vec<Region>,
+}
+
+impl Host {
+    /// A host whose services are reached at `addresses`.
+    pub(crate) fn new(addresses: Vec<IpAddr>, neighbours: Neighbours) -> Self {
+        Self {
+            memory: HostMemory::new(),
+            neighbours,
+            random: OsEntropy::new(),
+            addresses,
+            free: Vec::new(),
+        }
+    }
+}
+
+impl Platform for Host {
+    type Memory = HostMemory;
+    type Random = OsEntropy;
+
+    fn memory(&self) -> &HostMemory {
+        &self.memory
+    }
+
+    fn random(&mut self) -> &mut OsEntropy {
+        &mut self.random
+    }
+
+    fn take_region(&mut self, len: u64) -> Option<Region> {
+        if let Some(index) = self.free.iter().position(|region| region.len == len) {
+            return Some(self.free.swap_remove(index));
+        }
+        let region = self.memory.map(usize::try_from(len).ok()?).ok()?;
+        let va = self.memory.va(region)?;
+        Some(Region { addr: Addr { region, offset: 0 }, va, len })
+    }
+
+    fn give_region(&mut self, region: Region) {
+        // The next client must not read what this one wrote. Were it not cleared, it would be
+        // lost to us until the end.
+        if self.memory.clear(region.addr.region).is_ok() {
+            self.free.push(region);
+        }
+    }
+
+    fn route(&mut self, peer: IpAddr) -> Result<Route, RouteError> {
+        let src = source_for(peer, &self.addresses).ok_or(RouteError::NoAddress(peer))?;
+        match self.neighbours.0.resolve(peer, Some(src)) {
+            Ok(neighbour::NextHop(hop)) => Ok(Route { src, next_hop: NextHop(hop) }),
+            Err(NextHopError::Local { .. }) => Err(RouteError::Local(peer)),
+            Err(NextHopError::Full { .. }) => Err(RouteError::Full),
+            Err(_) => Err(RouteError::NoRoute(peer)),
+        }
+    }
+
+    fn release_route(&mut self, route: Route) {
+        self.neighbours.0.release(neighbour::NextHop(route.next_hop.0));
+    }
+}
+
+/// Which of `addresses` talks to `peer`: one of its family and scope, the one that shares the
+/// most leading bits with it.
+fn source_for(peer: IpAddr, addresses: &[IpAddr]) -> Option<IpAddr> {
+    let shared = |address: IpAddr| match (address, peer) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => Some((a.to_bits() ^ b.to_bits()).leading_zeros()),
+        (IpAddr::V6(a), IpAddr::V6(b))
+            if a.is_unicast_link_local() == b.is_unicast_link_local() =>
+        {
+            Some((a.to_bits() ^ b.to_bits()).leading_zeros())
+        }
+        _ => None,
+    };
+    addresses
+        .iter()
+        .filter_map(|address| Some((shared(*address)?, *address)))
+        .max_by_key(|(bits, _)| *bits)
+        .map(|(_, address)| address)
+}
+
+/// The kernel's neighbours, for the poll loop.
+#[derive(Debug)]
+pub(crate) struct Neighbours(pub(crate) KernelNextHops);
+
+impl NextHops for Neighbours {
+    fn link(&self, hop: NextHop) -> Option<(MacAddr, VlanStack)> {
+        Some((self.0.get(neighbour::NextHop(hop.0))?, VlanStack::EMPTY))
+    }
+}

@@ -1,0 +1,134 @@
+//! `roce-responder serve`: sets the stage and runs the poll loop.
+
+use anyhow::{Context as _, Result, bail, ensure};
+use roce_codec::ib::PathMtu;
+use roce_dataplane::neighbour::NextHops;
+use roce_dataplane::poll::turn;
+use roce_dataplane::port::Port;
+use roce_engine::{Config, Engine, HeapStorage, Limits};
+
+use super::cli::ServeArgs;
+use super::clock::Clock;
+use super::dump::MemoryDump;
+use super::platform::{Host, Neighbours};
+use super::server::Server;
+use super::stats::Stats;
+use super::wire::{Recorder, Stack, Wire};
+use super::{interface, os};
+
+/// Room for 256 queue pairs, each with perftest's 512 receives.
+const LIMITS: Limits = Limits {
+    qps: 256,
+    replays_per_qp: 16,
+    mrs: 1024,
+    cqs: 2,
+    cqes: 256 * 512 + 4096,
+    send_wqes: 4096,
+    recv_wqes: 256 * 512,
+    events: 4096,
+};
+const CQES: u32 = 256 * 512;
+/// Peers at a time.
+const NEXT_HOPS: u16 = 256;
+
+/// How often TCP is looked at while frames come, and how long to wait for frames before it is.
+const TCP_BUSY_NS: u64 = 500_000;
+const TCP_SESSION_NS: u64 = 1_000_000;
+/// The same while there is no client.
+const TCP_IDLE_NS: u64 = 20_000_000;
+
+/// Serves until Ctrl-C, or as many clients as asked for.
+pub(crate) fn serve(args: &ServeArgs) -> Result<()> {
+    os::catch_signals().context("catching signals")?;
+    let name = args.port.interface();
+    let mut stack = open_port(args)?;
+    let path_mtu = path_mtu(args, stack.mtu())?;
+    let hops = NextHops::open(name, NEXT_HOPS)?;
+    let host = Host::new(interface::serve_at(name, &args.addresses)?, Neighbours(hops));
+    let dump = args.dump_memory.as_deref().map(MemoryDump::create).transpose()?;
+
+    let mut storage = HeapStorage::new(&LIMITS);
+    let config = Config { max_path_mtu: path_mtu, ..Config::DEFAULT };
+    let engine = Engine::new(config, storage.lend());
+    let mut server = Server::new(engine, host, path_mtu, args.region_size, dump, CQES)?;
+    for service in &args.services {
+        server.listen(*service, args.listen)?;
+    }
+    for service in &args.services {
+        eprintln!("{service}: ready");
+    }
+
+    let unresolved = run(args, &mut server, &mut stack)?;
+    let stats = Stats::new(server.engine.counters(), &stack, unresolved, server.served);
+    eprintln!("{}", stats.text());
+    if args.stats {
+        println!("{}", stats.json());
+    }
+    stack.finish()
+}
+
+fn open_port(args: &ServeArgs) -> Result<Stack> {
+    let name = args.port.interface();
+    // Before the port, which says less about it.
+    let wire = Wire::open(&args.port, &args.addresses)?;
+    eprintln!("{}: MTU {}, {wire}", args.port, wire.mtu());
+    let recorder = args.capture.as_deref().map(|path| Recorder::create(path, name)).transpose()?;
+    let faults = args.fault.map(|fault| fault.config());
+    Ok(Stack::new(wire, recorder, faults.as_ref()))
+}
+
+/// The largest path MTU to agree to.
+fn path_mtu(args: &ServeArgs, ip_mtu: usize) -> Result<PathMtu> {
+    let name = args.port.interface();
+    let carried = PathMtu::largest_within(ip_mtu).with_context(|| {
+        format!(
+            "{name}: its MTU of {ip_mtu} bytes does not carry even path MTU 256, which takes 348; \
+             `ip link set {name} mtu 1500`"
+        )
+    })?;
+    let Some(bytes) = args.path_mtu else { return Ok(carried) };
+    let Some(asked) = PathMtu::from_bytes(bytes) else {
+        bail!("--path-mtu is 256, 512, 1024, 2048 or 4096, not {bytes}");
+    };
+    ensure!(
+        asked <= carried,
+        "{name}: path MTU {asked} takes an interface MTU of {} bytes, it has {ip_mtu}; `ip link \
+         set {name} mtu {}` or ask for --path-mtu {carried}",
+        asked.bytes() + 92,
+        asked.bytes() + 92,
+    );
+    Ok(asked)
+}
+
+/// The poll loop; says how many packets were not sent for want of a neighbour.
+fn run(args: &ServeArgs, server: &mut Server<'_>, stack: &mut Stack) -> Result<u64> {
+    let clock = Clock::start();
+    let spin_ns = args.spin.saturating_mul(1000);
+    let last_client = if args.once { Some(1) } else { args.sessions };
+    let mut unresolved = 0;
+    let mut busy_until = clock.now();
+    let mut tcp_due = clock.now();
+    while !os::stop_requested() && last_client.is_none_or(|last| server.served < last) {
+        let now = clock.now();
+        let Server { engine, host, .. } = server;
+        let turn = turn(engine, stack, &host.memory, &host.neighbours, now);
+        unresolved += u64::try_from(turn.unresolved).unwrap_or(0);
+        let mut worked = turn.more || turn.received + turn.sent + turn.unresolved > 0;
+        worked |= server.poll_engine(now);
+        if now >= tcp_due {
+            worked |= server.poll_tcp(now)?;
+            server.host.neighbours.0.poll();
+            tcp_due = now.add_ns(TCP_BUSY_NS);
+        }
+        if worked {
+            busy_until = now.add_ns(spin_ns);
+        } else if now >= busy_until {
+            let most = if server.is_busy() { TCP_SESSION_NS } else { TCP_IDLE_NS };
+            let until = server.poll_timeout().map_or(most, |due| due.ns_since(now));
+            stack.wait(until.min(most));
+            tcp_due = now;
+        }
+    }
+    server.end_all(clock.now());
+    Ok(unresolved)
+}

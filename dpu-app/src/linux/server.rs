@@ -1,0 +1,250 @@
+//! Clients and the engine that serves them: accepts, passes on, cleans up.
+
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+
+use anyhow::{Context as _, Result, bail};
+use roce_codec::ib::{PathMtu, Qpn};
+use roce_engine::{Engine, Event, Instant};
+
+use super::connection::{Connection, End};
+use super::dump::MemoryDump;
+use super::os;
+use super::platform::Host;
+use super::service_spec::ServiceSpec;
+use crate::service::perftest::{Options, Session, SessionError};
+use crate::service::{Context, Queues};
+
+/// Clients at a time; a further one is turned away.
+const MAX_CLIENTS: usize = 64;
+
+/// A service and where it listens.
+#[derive(Debug)]
+struct Listener {
+    socket: TcpListener,
+    service: ServiceSpec,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Server<'s> {
+    pub(crate) engine: Engine<'s>,
+    pub(crate) host: Host,
+    queues: Queues,
+    path_mtu: PathMtu,
+    region_len: u32,
+    listeners: Vec<Listener>,
+    clients: Vec<(ServiceSpec, Connection)>,
+    dump: Option<MemoryDump>,
+    next_id: u32,
+    /// Clients that have come and gone.
+    pub(crate) served: u64,
+    polls: Vec<libc::pollfd>,
+}
+
+/// The surroundings of a session, of fields that `clients` is not among.
+macro_rules! context {
+    ($self:ident, $now:expr) => {
+        &mut Context {
+            engine: &mut $self.engine,
+            platform: &mut $self.host,
+            queues: $self.queues,
+            path_mtu: $self.path_mtu,
+            now: $now,
+        }
+    };
+}
+
+impl<'s> Server<'s> {
+    pub(crate) fn new(
+        mut engine: Engine<'s>,
+        host: Host,
+        path_mtu: PathMtu,
+        region_len: u32,
+        dump: Option<MemoryDump>,
+        cqes: u32,
+    ) -> Result<Self> {
+        let (Some(send), Some(recv)) = (engine.create_cq(cqes), engine.create_cq(cqes)) else {
+            bail!("the engine has no room for its completion queues");
+        };
+        Ok(Self {
+            engine,
+            host,
+            queues: Queues { send, recv },
+            path_mtu,
+            region_len,
+            listeners: Vec::new(),
+            clients: Vec::new(),
+            dump,
+            next_id: 1,
+            served: 0,
+            polls: Vec::new(),
+        })
+    }
+
+    /// Listens for clients of a service.
+    pub(crate) fn listen(&mut self, service: ServiceSpec, address: IpAddr) -> Result<()> {
+        if service.size.is_some_and(|size| size > self.region_len) {
+            bail!("{service}: its size is above --region-size {}", self.region_len);
+        }
+        let at = SocketAddr::new(address, service.port);
+        let socket = TcpListener::bind(at)
+            .and_then(|socket| socket.set_nonblocking(true).map(|()| socket))
+            .map_err(|error| {
+                let advice = match error.kind() {
+                    ErrorKind::AddrInUse => {
+                        "something listens there already; choose another port \
+                         (perftest:TEST:PORT, and -p at the client)"
+                    }
+                    ErrorKind::PermissionDenied => "ports below 1024 need CAP_NET_BIND_SERVICE",
+                    ErrorKind::AddrNotAvailable => "--listen takes an address of this host",
+                    _ => "cannot listen there",
+                };
+                anyhow::Error::new(error).context(format!("{service}: TCP {at}: {advice}"))
+            })?;
+        self.listeners.push(Listener { socket, service });
+        Ok(())
+    }
+
+    /// Whether a client is connected.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.clients.is_empty()
+    }
+
+    /// When [`Server::poll_engine`] is due even if no frame comes.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let sessions = self.clients.iter().filter_map(|(_, client)| client.session.poll_timeout());
+        sessions.chain(self.engine.poll_timeout()).min()
+    }
+
+    /// Passes completions, events and the time on to the sessions; says whether there was any.
+    pub(crate) fn poll_engine(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        for queue in [self.queues.recv, self.queues.send] {
+            while let Some(wc) = self.engine.poll_cq(queue) {
+                any = true;
+                let id = Session::id_of(wc.wr_id);
+                // That of a session that has ended goes nowhere.
+                let Some(index) = self.clients.iter().position(|(_, c)| c.session.id() == id)
+                else {
+                    continue;
+                };
+                let session = &mut self.clients[index].1.session;
+                let result = session.handle_completion(&wc, context!(self, now));
+                self.settle(index, result, now);
+            }
+        }
+        while let Some(event) = self.engine.poll_event() {
+            any = true;
+            let Some(index) = subject(&event)
+                .and_then(|qpn| self.clients.iter().position(|(_, c)| c.session.owns(qpn)))
+            else {
+                continue;
+            };
+            let session = &mut self.clients[index].1.session;
+            let result = session.handle_event(&event, context!(self, now));
+            self.settle(index, result, now);
+        }
+        for index in (0..self.clients.len()).rev() {
+            let session = &mut self.clients[index].1.session;
+            if session.poll_timeout().is_some_and(|due| due <= now) {
+                any = true;
+                let result = session.handle_timeout(context!(self, now));
+                self.settle(index, result, now);
+            }
+        }
+        any
+    }
+
+    /// Accepts clients and reads what they say; says whether there was any.
+    pub(crate) fn poll_tcp(&mut self, now: Instant) -> Result<bool> {
+        let mut fds: Vec<_> = self.listeners.iter().map(|l| l.socket.as_fd()).collect();
+        fds.extend(self.clients.iter().map(|(_, client)| client.stream.as_fd()));
+        let ready = os::any_readable(&fds, &mut self.polls);
+        if ready {
+            self.accept()?;
+        }
+        for index in (0..self.clients.len()).rev() {
+            let client = &mut self.clients[index].1;
+            if let Some(end) = client.poll(context!(self, now)) {
+                self.end(index, &end, now);
+            }
+        }
+        Ok(ready)
+    }
+
+    fn accept(&mut self) -> Result<()> {
+        for listener in &self.listeners {
+            let service = listener.service;
+            loop {
+                let (stream, peer) = match listener.socket.accept() {
+                    Ok(accepted) => accepted,
+                    Err(error) => match error.kind() {
+                        ErrorKind::WouldBlock => break,
+                        ErrorKind::Interrupted | ErrorKind::ConnectionAborted => continue,
+                        _ => return Err(error).context(format!("{service}: accepting a client")),
+                    },
+                };
+                if self.clients.len() >= MAX_CLIENTS {
+                    eprintln!("{service}: {peer}: turned away, {MAX_CLIENTS} clients are served");
+                    continue;
+                }
+                let options = Options {
+                    region_len: self.region_len,
+                    size: service.size,
+                    iterations: service.iterations,
+                };
+                let session = Session::new(self.next_id, service.test, options);
+                self.next_id = self.next_id.wrapping_add(1);
+                match Connection::new(stream, peer, session) {
+                    Ok(client) => self.clients.push((service, client)),
+                    Err(error) => eprintln!("{service}: {peer}: {error}"),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, index: usize, result: Result<(), SessionError>, now: Instant) {
+        if let Err(error) = result {
+            self.end(index, &End::Failed(error), now);
+        }
+    }
+
+    /// Ends a session and says how it went.
+    fn end(&mut self, index: usize, end: &End, now: Instant) {
+        let (service, client) = self.clients.swap_remove(index);
+        self.served += 1;
+        let (peer, session) = (client.peer, &client.session);
+        let qps = session.regions().count();
+        let mtu = session.path_mtu();
+        let of = session.reported_iterations().map(|n| format!(", {n} iterations"));
+        let of = of.unwrap_or_default();
+        eprintln!("{service}: {peer}: {qps} queue pairs, path MTU {mtu}{of}: {end}");
+        if let Some(dump) = &mut self.dump
+            && let Err(error) = dump.write(&service, session, &self.host.memory)
+        {
+            eprintln!("{error:#}");
+        }
+        client.session.close(context!(self, now));
+    }
+
+    /// Ends all sessions.
+    pub(crate) fn end_all(&mut self, now: Instant) {
+        while let Some(last) = self.clients.len().checked_sub(1) {
+            self.end(last, &End::Stopped, now);
+        }
+    }
+}
+
+/// The queue pair that an event is about.
+fn subject(event: &Event) -> Option<Qpn> {
+    match event {
+        Event::CommunicationEstablished(qp)
+        | Event::RequestRefused { qp, .. }
+        | Event::RequestFailed { qp, .. }
+        | Event::RemoteWrite { qp, .. } => Some(*qp),
+        _ => None,
+    }
+}

@@ -1,0 +1,86 @@
+//! Regions that peers reach.
+
+use core::fmt;
+
+use roce_engine::{Access, Addr, MemoryError, Mr, MrAttr, Pd, Sge};
+
+use super::{Context, Platform};
+
+/// A piece of the platform's memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Region {
+    /// Where it starts.
+    pub addr: Addr,
+    /// The virtual address by which it is announced; a multiple of 64 at least.
+    pub va: u64,
+    /// Bytes.
+    pub len: u64,
+}
+
+/// A region with keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exposed {
+    /// Where it is.
+    pub region: Region,
+    /// Its keys.
+    pub mr: Mr,
+}
+
+/// Why a region was not exposed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExposeError {
+    /// The platform has no memory left for this many bytes.
+    NoMemory {
+        /// Bytes asked for.
+        len: u64,
+    },
+    /// The engine did not register it.
+    Register(MemoryError),
+}
+
+impl fmt::Display for ExposeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoMemory { len } => write!(f, "no memory left for a region of {len} bytes"),
+            Self::Register(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for ExposeError {}
+
+impl Exposed {
+    /// Takes a region of `len` zeroed bytes from the platform and registers it.
+    ///
+    /// # Errors
+    /// [`ExposeError`]; nothing is kept.
+    pub fn new<P: Platform>(
+        context: &mut Context<'_, '_, P>,
+        pd: Pd,
+        len: u64,
+        access: Access,
+    ) -> Result<Self, ExposeError> {
+        let region = context.platform.take_region(len).ok_or(ExposeError::NoMemory { len })?;
+        let attr = MrAttr { pd, va: region.va, len, access, backing: region.addr };
+        match context.engine.register_mr(&attr, context.platform.random()) {
+            Ok(mr) => Ok(Self { region: Region { len, ..region }, mr }),
+            Err(error) => {
+                context.platform.give_region(region);
+                Err(ExposeError::Register(error))
+            }
+        }
+    }
+
+    /// Takes the keys away and gives the memory back.
+    pub fn withdraw<P: Platform>(self, context: &mut Context<'_, '_, P>) {
+        // The key is ours and alive; were it not, there would be nothing to take away.
+        let _ = context.engine.deregister_mr(self.mr.rkey);
+        context.platform.give_region(self.region);
+    }
+
+    /// The first `len` bytes as local memory of a work request.
+    #[must_use]
+    pub const fn sge(&self, offset: u32, len: u32) -> Sge {
+        Sge { va: self.region.va.wrapping_add(offset as u64), len, lkey: self.mr.lkey }
+    }
+}
