@@ -440,6 +440,28 @@ fn missing_capabilities_are_named() {
     }
 }
 
+#[test]
+fn frame_memory_beyond_the_limit() {
+    const CAP_IPC_LOCK: u32 = 14;
+    let Some(ns) = Netns::new() else { return };
+    ns.veth(1500, 1);
+    let mut config = config(AttachMode::Auto);
+    config.rx_chunks = 65_536;
+    // SAFETY: integers, for which all zeroes is a value.
+    let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
+    // SAFETY: the structure is live.
+    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) }, 0);
+    limit.rlim_cur = limit.rlim_cur.min(8 << 20);
+    // The limit is the process's, but the other tests have the capability to exceed it.
+    // SAFETY: the structure is live.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit) }, 0);
+    let error = ns.run(|| run_without(&[CAP_IPC_LOCK], || AfXdpPort::open(&config)));
+    let error = error.expect_err("256 MiB are too much");
+    assert!(matches!(error, PortError::LockedMemory { .. }), "{error:?}");
+    assert!(error.to_string().contains("cannot lock 262656 KiB"), "{error}");
+    assert_detached(&ns);
+}
+
 /// Set for the child of [`killed_it_leaves_the_interface_as_it_was`].
 const CHILD: &str = "ROCE_DATAPLANE_TEST_HOLD_PORT";
 

@@ -1,7 +1,7 @@
 //! The ports and the neighbour table on real interfaces, in network namespaces of their own.
 //!
-//! They need root (CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN, CAP_BPF), `ip` of iproute2 and
-//! `/dev/net/tun`. Without the privilege they say so and pass.
+//! They need root (CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN, CAP_BPF), `ip` of iproute2,
+//! `ethtool` and `/dev/net/tun`. Without the privilege they say so and pass.
 #![cfg(target_os = "linux")]
 
 mod af_xdp;
