@@ -87,6 +87,8 @@ pub(super) struct RequestStream {
     early: Option<Early>,
     acked: Option<Psn>,
     retransmissions: u64,
+    /// The furthest PSN in use when something was last sent again.
+    recovery: Option<Psn>,
 }
 
 impl RequestStream {
@@ -104,6 +106,7 @@ impl RequestStream {
             early: None,
             acked: None,
             retransmissions: 0,
+            recovery: None,
         };
         stream.advance(seen, known);
         stream.follow(seen, known);
@@ -163,6 +166,7 @@ impl RequestStream {
             PsnClass::Duplicate if self.exact || !psn.is_after(self.last.psn) => {
                 self.check_retransmission(seen, known, at, told, judge);
                 self.retransmissions += u64::from(!psn.is_after(self.last.psn));
+                self.recovery = Some(self.highest);
                 false
             }
             PsnClass::Ahead if self.exact => {
@@ -373,6 +377,9 @@ impl RequestStream {
         if self.acked.is_none_or(|acked| psn.is_after(acked)) {
             self.acked = Some(psn);
         }
+        if !self.may_be_answered_again(psn) {
+            self.recovery = None;
+        }
     }
 
     pub(super) fn first(&self) -> Psn {
@@ -385,6 +392,12 @@ impl RequestStream {
 
     pub(super) fn retransmissions(&self) -> u64 {
         self.retransmissions
+    }
+
+    /// Whether `psn` may be answered a second time, with the state of then or of now.
+    #[inline]
+    pub(super) fn may_be_answered_again(&self, psn: Psn) -> bool {
+        self.recovery.is_some_and(|recovery| !psn.is_after(recovery))
     }
 
     pub(super) fn history(&self) -> &History {

@@ -237,6 +237,9 @@ impl ResponseStream {
         told: &mut u64,
         judge: &mut Judge,
     ) {
+        if requests.may_be_answered_again(seen.bth.psn) {
+            return;
+        }
         // A NAK's own PSN has not been executed.
         let executed = match aeth.syndrome.kind() {
             AethKind::Ack(_) => seen.bth.psn,
