@@ -22,6 +22,7 @@ mod flow;
 mod history;
 mod icrc;
 mod judge;
+mod opcode;
 mod output;
 mod packet;
 mod pairing;
@@ -29,12 +30,12 @@ mod report;
 mod request;
 mod response;
 mod rule;
-mod transport;
 
 use std::io::Read;
 
 use roce_codec::Frame;
 use roce_codec::ib::{PathMtu, Qpn, Service};
+use roce_engine::rules::length::{self, LengthFault};
 
 use crate::capture::{Packet, Reader};
 use crate::dissect::{Dissected, Fault, Malformed, dissect};
@@ -243,12 +244,15 @@ impl Checker {
             Some(requests) => {
                 requests.request(seen, arrival, known, at, &mut flow.told, &mut self.judge);
             }
-            none => *none = Some(Box::new(RequestStream::new(seen, known))),
+            none => {
+                let requests = RequestStream::new(seen, known, at, &mut self.judge);
+                *none = Some(Box::new(requests));
+            }
         }
         // Requests that are likely to be answered under their own PSN: those that ask for it, and
         // the first of a message, which is where refusals are.
         let answered = seen.bth.ack_req || seen.info.position.starts();
-        if !settled && answered && transport::is_reliable(seen.info.service) {
+        if !settled && answered && opcode::is_reliable(seen.info.service) {
             self.pairing.request(&mut self.flows, id, seen.bth.psn);
         }
     }
@@ -337,19 +341,21 @@ fn check_mtu(
     if !seen.info.payload {
         return;
     }
-    let shown = if seen.info.position.ends() { None } else { transport::mtu_of(seen.payload_len) };
+    let shown = if seen.info.position.ends() { None } else { opcode::mtu_of(seen.payload_len) };
     let Some(mtu) = flow.mtu.or(peer_mtu) else {
         flow.mtu = shown;
         return;
     };
-    if transport::fits_mtu(seen.info, seen.payload_len, mtu) {
+    let len = u32::try_from(seen.payload_len).unwrap_or(u32::MAX);
+    let verdict = length::packet(seen.info.position, len, Some(mtu));
+    if verdict.fault().is_none_or(|fault| fault == LengthFault::EmptyLast) {
         judge.pass(Rule::PayloadMtu);
     } else if in_order {
         let expected = match seen.info.position.ends() {
             true => format!("at most {mtu} bytes"),
             false => format!("{mtu} bytes"),
         };
-        let found = format!("{} bytes", seen.payload_len);
+        let found = format!("{len} bytes");
         let message = format!("{} against the path MTU of its connection", seen.bth.opcode);
         judge.fail(Rule::PayloadMtu, at, (expected, found, message));
     } else {

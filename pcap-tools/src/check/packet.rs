@@ -4,13 +4,12 @@ use roce_codec::Frame;
 use roce_codec::ib::{AethKind, Bth, HeaderKind, Opcode, OpcodeClass, OpcodeInfo, Operation};
 use roce_codec::ib::{QKey, Qpn, Service};
 use roce_codec::net::{Ip, Ipv4};
+use roce_engine::rules::length::MAX_MESSAGE;
 
 use super::judge::{At, Judge};
+use super::opcode::{self, LengthError};
 use super::rule::Rule;
-use super::transport::{self, LengthError};
 
-/// The longest message, in bytes.
-const MAX_MESSAGE: u32 = 1 << 31;
 /// Bytes of a management datagram.
 const MAD_LEN: usize = 256;
 
@@ -116,7 +115,7 @@ fn check_pad(seen: &Seen<'_, '_>, at: At, judge: &mut Judge) {
 
 #[inline]
 fn check_length(seen: &Seen<'_, '_>, at: At, judge: &mut Judge) {
-    match transport::length(seen.info, seen.payload_len) {
+    match opcode::length(seen.info, seen.payload_len) {
         Ok(()) => judge.pass(Rule::PayloadLength),
         Err(error) => {
             let expected = match error {

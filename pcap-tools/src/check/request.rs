@@ -1,12 +1,16 @@
 //! A flow's requests: their order, their PSNs, and what the other direction may answer to.
 
 use roce_codec::ib::{Operation, PathMtu, Psn, Service};
+use roce_engine::rules::Verdict as Ruled;
+use roce_engine::rules::length;
+use roce_engine::rules::psn::{self, PsnClass};
+use roce_engine::rules::sequence::{self, InMessage, SequenceFault};
 
 use super::history::{History, Past, Read, Reads};
 use super::judge::{At, Judge};
+use super::opcode;
 use super::packet::Seen;
 use super::rule::Rule;
-use super::transport::{self, PsnClass, SequenceError};
 
 /// PSNs around the expected one that belong to the same connection; what jumps farther is a new
 /// connection on an old QPN, or the far side of an outage of the tap.
@@ -37,15 +41,15 @@ struct Last {
     psn: Psn,
     /// The PSN after it, unless it was a READ whose packets nobody can count yet.
     next: Option<Psn>,
-    /// The operation of the message it left open.
-    open: Option<Operation>,
+    /// The message it left unfinished.
+    state: InMessage,
 }
 
 /// The WRITE in progress.
 #[derive(Debug, Clone, Copy)]
 struct Progress {
     dma_len: u32,
-    bytes: u64,
+    remaining: u32,
 }
 
 /// How a request relates to those before it.
@@ -83,27 +87,31 @@ pub(super) struct RequestStream {
     early: Option<Early>,
     acked: Option<Psn>,
     retransmissions: u64,
+    /// The furthest PSN in use when something was last sent again.
+    recovery: Option<Psn>,
 }
 
 impl RequestStream {
-    pub(super) fn new(seen: &Seen<'_, '_>, known: Known) -> Self {
+    pub(super) fn new(seen: &Seen<'_, '_>, known: Known, at: At, judge: &mut Judge) -> Self {
         let psn = seen.bth.psn;
         let mut stream = Self {
             service: seen.info.service,
             first: psn,
             highest: psn,
             exact: true,
-            last: Last { psn, next: None, open: None },
+            last: Last { psn, next: None, state: InMessage::None },
             progress: None,
             history: History::new(),
             reads: Reads::default(),
             early: None,
             acked: None,
             retransmissions: 0,
+            recovery: None,
         };
         stream.advance(seen, known);
         stream.follow(seen, known);
         stream.start_progress(seen);
+        stream.check_write_length(seen, at, judge);
         stream
     }
 
@@ -111,13 +119,15 @@ impl RequestStream {
     #[inline]
     pub(super) fn arrival(&self, seen: &Seen<'_, '_>) -> Arrival {
         let psn = seen.bth.psn;
-        match transport::classify(psn, self.highest.next()) {
+        let expected = self.highest.next();
+        let distance = psn.distance_from(expected).unsigned_abs();
+        match psn::classify(expected, psn) {
             PsnClass::Expected => Arrival::InOrder,
             // The same service is a question for requests in order; elsewhere the QPN has a new
             // owner.
             _ if seen.info.service != self.service => Arrival::NewConnection,
-            PsnClass::Ahead(distance) if distance <= WINDOW => Arrival::Displaced,
-            PsnClass::Behind(distance) if distance <= WINDOW => {
+            PsnClass::Ahead if distance <= WINDOW => Arrival::Displaced,
+            PsnClass::Duplicate if distance <= WINDOW => {
                 // A connection that starts at the same PSN as the one before it, as some do.
                 let restart = psn == self.first
                     && seen.info.position.starts()
@@ -151,15 +161,16 @@ impl RequestStream {
         if !is_copy {
             self.check_order(seen, at, judge);
         }
-        let is_new = match transport::classify(psn, self.highest.next()) {
+        let is_new = match psn::classify(self.highest.next(), psn) {
             // Behind a READ whose packets could not be counted, what comes next may be nearer.
-            PsnClass::Behind(_) if self.exact || !psn.is_after(self.last.psn) => {
+            PsnClass::Duplicate if self.exact || !psn.is_after(self.last.psn) => {
                 self.check_retransmission(seen, known, at, told, judge);
                 self.retransmissions += u64::from(!psn.is_after(self.last.psn));
+                self.recovery = Some(self.highest);
                 false
             }
-            PsnClass::Ahead(missing) if self.exact => {
-                self.gap(missing, psn, at, judge);
+            PsnClass::Ahead if self.exact => {
+                self.gap(psn, at, judge);
                 true
             }
             _ => {
@@ -178,70 +189,55 @@ impl RequestStream {
     /// is the one before, since what was lost between others is not known.
     #[inline]
     fn check_order(&mut self, seen: &Seen<'_, '_>, at: At, judge: &mut Judge) {
-        if self.last.next != Some(seen.bth.psn) {
-            self.start_progress(seen);
-            return;
-        }
-        match transport::next(self.last.open, seen.info) {
-            Ok(_) => {
+        let state = (self.last.next == Some(seen.bth.psn)).then_some(self.last.state);
+        let mut continues = false;
+        match sequence::check(state, seen.info.operation, seen.info.position) {
+            Ruled::Unknown => {}
+            Ruled::Pass => {
                 judge.pass(Rule::RcMessageOrder);
-                self.check_write_length(seen, at, judge);
+                continues = !seen.info.position.starts();
             }
-            Err(error) => {
-                let expected = match error {
-                    SequenceError::NothingToContinue => "First or Only".into(),
-                    SequenceError::Unfinished(operation) => {
-                        format!("Middle or Last of a {operation:?}")
+            Ruled::Fail(fault) => {
+                let expected = match fault {
+                    SequenceFault::NotStarted => "First or Only".into(),
+                    SequenceFault::NotFinished => {
+                        format!("Middle or Last of a {:?}", self.last.state)
                     }
                 };
                 let message = "the request does not continue the one before it".into();
                 let words = (expected, seen.bth.opcode.to_string(), message);
                 judge.fail(Rule::RcMessageOrder, at, words);
-                self.start_progress(seen);
             }
         }
+        if !continues {
+            self.start_progress(seen);
+        }
+        self.check_write_length(seen, at, judge);
     }
 
+    /// The first packet of a WRITE, or the middle of one that nothing is known of.
     #[inline]
     fn start_progress(&mut self, seen: &Seen<'_, '_>) {
         let write = seen.info.operation == Operation::Write;
-        self.progress = match seen.frame.reth() {
-            Some(reth) if write => Some(Progress { dma_len: reth.dma_len, bytes: 0 }),
-            _ => None,
-        };
-        self.add_bytes(seen);
+        let dma_len = seen.frame.reth().filter(|_| write).map(|reth| reth.dma_len);
+        self.progress = dma_len.map(|dma_len| Progress { dma_len, remaining: dma_len });
     }
 
-    #[inline]
-    fn add_bytes(&mut self, seen: &Seen<'_, '_>) {
-        if let Some(progress) = &mut self.progress {
-            progress.bytes += u64::try_from(seen.payload_len).unwrap_or(u64::MAX);
-        }
-    }
-
+    /// The bytes of a WRITE against its DMA length.
     #[inline]
     fn check_write_length(&mut self, seen: &Seen<'_, '_>, at: At, judge: &mut Judge) {
-        if seen.info.operation != Operation::Write {
-            self.progress = None;
-            return;
-        }
-        if seen.info.position.starts() {
-            self.start_progress(seen);
-        } else {
-            self.add_bytes(seen);
-        }
-        let Some(Progress { dma_len, bytes }) = self.progress else { return };
-        let promised = u64::from(dma_len);
-        let ends = seen.info.position.ends();
-        let kept = if ends { bytes == promised } else { bytes < promised };
+        let Some(Progress { dma_len, remaining }) = self.progress else { return };
+        let position = seen.info.position;
+        let len = u32::try_from(seen.payload_len).unwrap_or(u32::MAX);
+        let kept = length::write(position, len, Some(remaining)).fault().is_none();
         judge.check(Rule::RcWriteLength, at, kept, || {
-            let so_far = if ends { "in the whole message" } else { "before its last packet" };
+            let bytes = u64::from(dma_len - remaining) + u64::from(len);
+            let so_far = if position.ends() { "in the whole" } else { "before its last packet" };
             let message = format!("the WRITE carries other than its DMA length {so_far}");
             (format!("DMALen {dma_len}"), format!("{bytes} bytes"), message)
         });
-        if ends || !kept {
-            self.progress = None;
-        }
+        self.progress = (kept && !position.ends())
+            .then_some(Progress { dma_len, remaining: remaining.saturating_sub(len) });
     }
 
     /// What was sent before is sent again: the same opcode and length, READs excepted.
@@ -280,7 +276,8 @@ impl RequestStream {
     }
 
     #[cold]
-    fn gap(&self, missing: u32, psn: Psn, at: At, judge: &mut Judge) {
+    fn gap(&self, psn: Psn, at: At, judge: &mut Judge) {
+        let missing = psn.distance_from(self.highest.next());
         let message = format!("{missing} PSNs are missing: lost before the tap, late, or by it");
         let words = (self.highest.next().to_string(), psn.to_string(), message);
         judge.unknown(Rule::RcPsnGap, at, words);
@@ -303,14 +300,14 @@ impl RequestStream {
         self.last = Last {
             psn,
             next: packets(seen, known.mtu).map(|count| psn.add(count)),
-            open: transport::left_open(seen.info),
+            state: InMessage::after(seen.info.operation, seen.info.position),
         };
         self.history.insert(Past {
             psn,
             opcode: seen.bth.opcode,
             payload_len: u16::try_from(seen.payload_len).unwrap_or(u16::MAX),
         });
-        if transport::is_read_like(seen.info.operation) {
+        if opcode::is_read_like(seen.info.operation) {
             self.reads.push(Read { psn, operation: seen.info.operation, len: read_len(seen) });
         }
     }
@@ -380,6 +377,9 @@ impl RequestStream {
         if self.acked.is_none_or(|acked| psn.is_after(acked)) {
             self.acked = Some(psn);
         }
+        if !self.may_be_answered_again(psn) {
+            self.recovery = None;
+        }
     }
 
     pub(super) fn first(&self) -> Psn {
@@ -392,6 +392,12 @@ impl RequestStream {
 
     pub(super) fn retransmissions(&self) -> u64 {
         self.retransmissions
+    }
+
+    /// Whether `psn` may be answered a second time, with the state of then or of now.
+    #[inline]
+    pub(super) fn may_be_answered_again(&self, psn: Psn) -> bool {
+        self.recovery.is_some_and(|recovery| !psn.is_after(recovery))
     }
 
     pub(super) fn history(&self) -> &History {

@@ -4,10 +4,10 @@ use roce_codec::ib::{Aeth, AethKind, Msn, NakCode, Operation, PathMtu, Psn};
 
 use super::history::Past;
 use super::judge::{At, Judge};
+use super::opcode;
 use super::packet::Seen;
 use super::request::{Known, RequestStream, WINDOW};
 use super::rule::Rule;
-use super::transport;
 
 /// Old acknowledgements in a row after which the MSN is learned anew: the connection is new and
 /// its start was not seen.
@@ -154,7 +154,7 @@ impl ResponseStream {
             }
             Operation::AtomicAcknowledge => {
                 check_answer(Rule::RcAtomicAck, seen, past, known, at, told, judge, |past| {
-                    transport::is_atomic(past.opcode.info().operation)
+                    opcode::is_atomic(past.opcode.info().operation)
                 })
             }
             _ if past.is_some() => Fit::Confirmed,
@@ -185,8 +185,7 @@ impl ResponseStream {
         let rule = Rule::RcReadResponse;
         let psn = seen.bth.psn;
         // One packet of a longer response shows the path MTU by itself.
-        let shown =
-            if seen.info.position.ends() { None } else { transport::mtu_of(seen.payload_len) };
+        let shown = if seen.info.position.ends() { None } else { opcode::mtu_of(seen.payload_len) };
         let mtu = known.mtu.or(shown);
         // Without it, a response that is alone can still be held against a request of its PSN.
         let alone = seen.info.position.starts() && seen.info.position.ends();
@@ -197,7 +196,7 @@ impl ResponseStream {
         };
         let Some(request) = request else {
             return check_answer(rule, seen, past, known, at, told, judge, |past| {
-                transport::is_read_like(past.opcode.info().operation)
+                opcode::is_read_like(past.opcode.info().operation)
             });
         };
         let (len, ends) = match mtu {
@@ -238,6 +237,9 @@ impl ResponseStream {
         told: &mut u64,
         judge: &mut Judge,
     ) {
+        if requests.may_be_answered_again(seen.bth.psn) {
+            return;
+        }
         // A NAK's own PSN has not been executed.
         let executed = match aeth.syndrome.kind() {
             AethKind::Ack(_) => seen.bth.psn,

@@ -122,11 +122,11 @@ rules! {
     /// Unreliable services ask for no acknowledgement.
     BthAckReq = "BTH-ACKREQ", Info, "IBTA 9.2";
     /// The payload has a length that its opcode allows.
-    PayloadLength = "PAYLOAD-LENGTH", Error, "IBTA C9-92";
+    PayloadLength = "PAYLOAD-LENGTH", Error, "IBTA 9.7.4.1.6; C9-92";
     /// The payload fits the path MTU of its connection.
-    PayloadMtu = "PAYLOAD-MTU", Error, "IBTA C9-92";
+    PayloadMtu = "PAYLOAD-MTU", Error, "IBTA 9.7.4.1.6; C9-92";
     /// No message is longer than 2³¹ bytes.
-    RethDmaLen = "RETH-DMALEN", Error, "IBTA 9.3";
+    RethDmaLen = "RETH-DMALEN", Error, "IBTA 9.7.6; C9-97";
     /// The syndrome has a meaning and fits its packet.
     AethSyndrome = "AETH-SYNDROME", Error, "IBTA 9.3, table 45";
     /// A congestion notification packet has its fixed form.
@@ -136,9 +136,9 @@ rules! {
     /// A queue pair keeps its service.
     QpService = "QP-SERVICE", Error, "IBTA 9.6";
     /// First, Middle and Last come in order.
-    RcMessageOrder = "RC-MESSAGE-ORDER", Error, "IBTA 9.7.4.1";
+    RcMessageOrder = "RC-MESSAGE-ORDER", Error, "IBTA 9.7.4.1.2";
     /// A WRITE carries the bytes its RETH promises.
-    RcWriteLength = "RC-WRITE-LENGTH", Error, "IBTA 9.7.4.1; C9-92";
+    RcWriteLength = "RC-WRITE-LENGTH", Error, "IBTA 9.7.4.1.6; C9-92";
     /// PSNs follow each other.
     RcPsnGap = "RC-PSN-GAP", Warning, "IBTA 9.7.1";
     /// What is sent again is the same.

@@ -8,8 +8,14 @@ fn failures(findings: &[Finding]) -> Vec<&Finding> {
     findings.iter().filter(|finding| finding.verdict == Verdict::Fail).collect()
 }
 
-/// Loses, repeats and delays packets, a few in a thousand of each.
-fn disturb<'a>(packets: &'a [Owned], random: &mut Random, per_mille: [usize; 3]) -> Vec<&'a Owned> {
+/// Loses, repeats and delays packets, a few in a thousand of each; what is delayed comes up to
+/// `reach` packets later.
+fn disturb<'a>(
+    packets: &'a [Owned],
+    random: &mut Random,
+    per_mille: [usize; 3],
+    reach: usize,
+) -> Vec<&'a Owned> {
     let [drop, duplicate, delay] = per_mille;
     let mut out: Vec<&Owned> = Vec::new();
     // Packets held back, with how many others go first.
@@ -19,12 +25,12 @@ fn disturb<'a>(packets: &'a [Owned], random: &mut Random, per_mille: [usize; 3])
             continue;
         }
         if random.below(1000) < delay {
-            held.push((1 + random.below(8), packet));
+            held.push((1 + random.below(reach), packet));
         } else {
             out.push(packet);
         }
         if random.below(1000) < duplicate {
-            held.push((1 + random.below(4), packet));
+            held.push((1 + random.below(reach), packet));
         }
         held.retain_mut(|(left, packet)| {
             *left -= 1;
@@ -46,22 +52,23 @@ fn loss_repetition_and_disorder_at_the_tap_are_no_violations() {
             if name(&path) == "rxe72-flush-atomicwrite" { Some(Rule::RoceIcrc) } else { None };
         let packets = load(&path);
         for seed in 0..seeds {
-            for per_mille in [
-                [5, 0, 0],
-                [50, 0, 0],
-                [0, 50, 0],
-                [0, 0, 50],
-                [0, 0, 300],
-                [20, 20, 20],
-                [150, 100, 100],
+            for (per_mille, reach) in [
+                ([5, 0, 0], 1),
+                ([50, 0, 0], 1),
+                ([0, 50, 0], 4),
+                ([0, 0, 50], 8),
+                ([0, 0, 300], 8),
+                ([20, 20, 20], 8),
+                ([150, 100, 100], 8),
+                ([150, 100, 100], 200),
             ] {
                 let mut random = Random::new(seed);
-                let disturbed = disturb(&packets, &mut random, per_mille);
+                let disturbed = disturb(&packets, &mut random, per_mille, reach);
                 let (_, findings) = judge(disturbed);
                 let failures = failures(&findings);
                 assert!(
                     failures.iter().all(|finding| Some(finding.rule) == allowed),
-                    "{} seed {seed} {per_mille:?}:\n{}",
+                    "{} seed {seed} {per_mille:?} {reach}:\n{}",
                     path.display(),
                     failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
                 );

@@ -3,6 +3,9 @@
 
 mod captures;
 mod false_alarms;
+mod faults;
 mod mutations;
 mod robustness;
 mod support;
+mod unknown;
+mod vectors;
