@@ -9,7 +9,7 @@ use core::net::IpAddr;
 use roce_crc::Crc32;
 
 use crate::ib::{Bth, BthWire, Opcode, OpcodeInfo, Psn, Qpn};
-use crate::icrc::{ICRC_LEN, IPV4_HEADERS, IPV6_HEADERS, Icrc, IcrcVerdict, NotCheckable};
+use crate::icrc::{ICRC_LEN, Icrc, IcrcVerdict, NotCheckable};
 use crate::net::{
     EtherType, Ethernet, Ip, Ipv4, Ipv4Wire, Ipv6Wire, ROCE_V2_PORT, Udp, UdpWire, take_ethernet,
 };
@@ -84,18 +84,18 @@ impl IpRef<'_> {
 pub struct Frame<'a> {
     /// Everything before the IP header; empty when the packet starts with IP.
     link: &'a [u8],
-    /// IP to the end of the BTH.
-    headers: &'a [u8],
+    /// Everything from the IP header on, what lies behind the packet included.
+    l3: Segments<'a>,
+    /// Bytes from the IP header to the ICRC, as the lengths say.
+    len: usize,
+    /// Bytes from the IP header to the payload.
+    payload_at: usize,
     ip: IpRef<'a>,
     udp: &'a UdpWire,
     bth: &'a BthWire,
     ext: &'a [u8],
-    payload: [&'a [u8]; 2],
-    pad: [u8; 3],
-    icrc: [u8; ICRC_LEN],
-    /// Bytes that the IP length promises and the capture does not hold.
-    missing: usize,
-    trailer: [&'a [u8]; 2],
+    /// The pad bytes, when they do not lie in the first segment.
+    split_pad: [u8; 3],
 }
 
 impl<'a> Frame<'a> {
@@ -108,15 +108,13 @@ impl<'a> Frame<'a> {
     #[inline]
     pub fn parse(segments: [&'a [u8]; 2], start: Start) -> Result<Self, ParseError> {
         let frame = Self::parse_captured(segments, start)?;
-        if frame.missing == 0 {
+        let missing = frame.missing();
+        if missing == 0 {
             Ok(frame)
         } else {
-            let available = frame.udp_payload_len() - frame.missing;
-            Err(ParseError::Truncated {
-                layer: Layer::Payload,
-                needed: frame.udp_payload_len(),
-                available,
-            })
+            let needed = frame.udp_payload_len();
+            let available = needed.saturating_sub(missing);
+            Err(ParseError::Truncated { layer: Layer::Payload, needed, available })
         }
     }
 
@@ -136,14 +134,14 @@ impl<'a> Frame<'a> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn layers(head: &'a [u8], tail: &'a [u8], start: Start) -> Result<Self, ParseError> {
         let (ethertype, l3) = match start {
             Start::Ethernet => take_ethernet(head)?,
             Start::Ip => (ip_version(head)?, head),
         };
         let link = head.get(..head.len() - l3.len()).unwrap_or_default();
-        match ethertype {
+        let (ip, rest, len) = match ethertype {
             EtherType::IPV4 => {
                 let (ip, rest) = take::<Ipv4Wire>(l3, Layer::Ipv4)?;
                 if !ip.is_bare_udp() {
@@ -155,7 +153,7 @@ impl<'a> Frame<'a> {
                     field,
                     expected: Ipv4::LEN + Udp::LEN,
                 })?;
-                Self::transport(link, l3, IpRef::V4(ip), rest, tail, len)
+                (IpRef::V4(ip), rest, len)
             }
             EtherType::IPV6 => {
                 let (ip, rest) = take::<Ipv6Wire>(l3, Layer::Ipv6)?;
@@ -163,16 +161,18 @@ impl<'a> Frame<'a> {
                 if ip.next_header != UDP {
                     return Err(foreign::ipv6(ip.next_header, rest));
                 }
-                let len = usize::from(ip.payload_len.get());
-                Self::transport(link, l3, IpRef::V6(ip), rest, tail, len)
+                (IpRef::V6(ip), rest, usize::from(ip.payload_len.get()))
             }
-            EtherType(found) => Err(ParseError::NotRoce { layer: Layer::Ethernet, found }),
-        }
+            EtherType(found) => {
+                return Err(ParseError::NotRoce { layer: Layer::Ethernet, found });
+            }
+        };
+        Self::transport(link, l3, ip, rest, tail, len)
     }
 
     /// UDP and what follows. `rest` is what the first segment holds behind the IP header, `len`
     /// what the IP header says follows it.
-    #[inline]
+    #[inline(always)]
     fn transport(
         link: &'a [u8],
         l3: &'a [u8],
@@ -198,36 +198,17 @@ impl<'a> Frame<'a> {
         let ext_len = usize::from(info.headers_len);
         let pad_len = usize::from(bth.pad_count());
         let least = Udp::LEN + Bth::LEN + ext_len + pad_len + ICRC_LEN;
-        let payload_len = len.checked_sub(least).ok_or(ParseError::Length {
-            layer: Layer::Udp,
-            field: len,
-            expected: least,
-        })?;
+        if len < least {
+            return Err(ParseError::Length { layer: Layer::Udp, field: len, expected: least });
+        }
         let ext = after_bth.get(..ext_len).ok_or_else(|| cut_header(info, after_bth.len()))?;
-        let headers = l3.get(..l3.len() - rest.len() + Udp::LEN + Bth::LEN).unwrap_or_default();
-
-        // Behind the extension headers, in two segments: payload, pad, ICRC, trailer.
-        let body_len = payload_len + pad_len + ICRC_LEN;
-        let first = rest.get(Udp::LEN + Bth::LEN + ext_len..).unwrap_or_default();
-        let body = Segments([first, tail]);
-        let payload = body.range(0, payload_len);
-        let mut pad = [0; 3];
-        body.copy_to(payload_len, pad.get_mut(..pad_len).unwrap_or_default());
-        let mut icrc = [0; ICRC_LEN];
-        body.copy_to(payload_len + pad_len, &mut icrc);
-        Ok(Self {
-            link,
-            headers,
-            ip,
-            udp,
-            bth,
-            ext,
-            payload,
-            pad,
-            icrc,
-            missing: body_len.saturating_sub(body.len()),
-            trailer: body.range(body_len, body.len().saturating_sub(body_len)),
-        })
+        let ip_len = l3.len() - rest.len();
+        let l3 = Segments([l3, tail]);
+        let pad_end = ip_len + len - ICRC_LEN;
+        let split_pad =
+            if pad_end <= l3.0[0].len() { [0; 3] } else { l3.pad(pad_end - pad_len, pad_len) };
+        let payload_at = ip_len + Udp::LEN + Bth::LEN + ext_len;
+        Ok(Self { link, l3, len: ip_len + len, payload_at, ip, udp, bth, ext, split_pad })
     }
 
     /// The Ethernet header with its VLAN tags; `None` when the packet started with IP.
@@ -313,54 +294,61 @@ impl<'a> Frame<'a> {
     #[inline]
     #[must_use]
     pub fn psn(&self) -> Psn {
-        self.bth.value().psn
+        self.bth.psn()
     }
 
     /// The payload, without pad.
     #[inline]
     #[must_use]
     pub fn payload(&self) -> [&'a [u8]; 2] {
-        self.payload
+        self.l3.range(self.payload_at, self.payload_len())
     }
 
     /// Bytes of payload the lengths promise, whether captured or not.
     #[inline]
     #[must_use]
     pub fn payload_len(&self) -> usize {
-        self.udp_payload_len().saturating_sub(
-            Bth::LEN + self.ext.len() + usize::from(self.bth.pad_count()) + ICRC_LEN,
-        )
+        let behind = usize::from(self.bth.pad_count()) + ICRC_LEN;
+        self.len.saturating_sub(self.payload_at + behind)
     }
 
-    /// The pad bytes.
+    /// The pad bytes; zeroes where the capture is cut.
     #[must_use]
     pub fn pad(&self) -> &[u8] {
-        self.pad.get(..usize::from(self.bth.pad_count())).unwrap_or_default()
+        let len = usize::from(self.bth.pad_count());
+        let at = self.payload_at + self.payload_len();
+        match self.l3.0[0].get(at..at + len) {
+            Some(pad) => pad,
+            None => self.split_pad.get(..len).unwrap_or_default(),
+        }
     }
 
     /// The ICRC as the packet carries it; zeroes where the capture is cut.
     #[inline]
     #[must_use]
     pub fn icrc(&self) -> [u8; ICRC_LEN] {
-        self.icrc
+        let mut icrc = [0; ICRC_LEN];
+        self.l3.copy_to(self.len.saturating_sub(ICRC_LEN), &mut icrc);
+        icrc
     }
 
     /// Bytes that the lengths promise and the capture does not hold.
+    #[inline]
     #[must_use]
     pub fn missing(&self) -> usize {
-        self.missing
+        self.len.saturating_sub(self.l3.len())
     }
 
     /// What follows the IP packet: Ethernet padding, or a trailer somebody added.
     #[must_use]
     pub fn trailer(&self) -> [&'a [u8]; 2] {
-        self.trailer
+        self.l3.range(self.len, usize::MAX)
     }
 
     /// IP to the end of the BTH, as they are on the wire.
     #[must_use]
     pub fn headers(&self) -> &'a [u8] {
-        self.headers
+        self.l3.range(0, self.payload_at.saturating_sub(self.ext.len()))[0]
     }
 
     /// The extension headers' bytes.
@@ -374,18 +362,17 @@ impl<'a> Frame<'a> {
     #[inline]
     #[must_use]
     pub fn computed_icrc<C: Crc32>(&self) -> Option<[u8; ICRC_LEN]> {
-        if self.missing > 0 {
+        if self.missing() > 0 {
             return None;
         }
+        let [head, tail] = self.l3.range(0, self.len.saturating_sub(ICRC_LEN));
         let mut icrc = match self.ip {
-            IpRef::V4(_) => Icrc::<C>::ipv4(self.headers.first_chunk::<IPV4_HEADERS>()?),
-            IpRef::V6(_) => Icrc::<C>::ipv6(self.headers.first_chunk::<IPV6_HEADERS>()?),
+            IpRef::V4(_) => Icrc::<C>::ipv4_packet(head),
+            IpRef::V6(_) => Icrc::<C>::ipv6_packet(head),
         };
-        icrc.update(self.ext);
-        for segment in self.payload {
-            icrc.update(segment);
+        if !tail.is_empty() {
+            icrc.update(tail);
         }
-        icrc.update(self.pad());
         Some(icrc.finish())
     }
 
@@ -400,26 +387,33 @@ impl<'a> Frame<'a> {
     #[inline]
     #[must_use]
     pub fn verify_icrc_with<C: Crc32>(&self) -> IcrcVerdict {
-        match self.computed_icrc::<C>() {
-            None => IcrcVerdict::NotCheckable(NotCheckable::Truncated),
-            Some(expected) if expected == self.icrc => IcrcVerdict::Valid,
-            Some(_) if self.icrc == [0; ICRC_LEN] => {
-                IcrcVerdict::NotCheckable(NotCheckable::NotFilled)
-            }
-            Some(expected) => IcrcVerdict::Invalid { expected, found: self.icrc },
+        let Some(expected) = self.computed_icrc::<C>() else {
+            return IcrcVerdict::NotCheckable(NotCheckable::Truncated);
+        };
+        let found = self.icrc();
+        if expected == found {
+            IcrcVerdict::Valid
+        } else if found == [0; ICRC_LEN] {
+            IcrcVerdict::NotCheckable(NotCheckable::NotFilled)
+        } else {
+            IcrcVerdict::Invalid { expected, found }
         }
     }
 
     /// The values that [`FrameBuilder::emit`] turns back into this packet.
     #[must_use]
     pub fn to_builder(&self) -> FrameBuilder {
+        let mut pad = [0; 3];
+        for (to, byte) in pad.iter_mut().zip(self.pad()) {
+            *to = *byte;
+        }
         FrameBuilder {
             ethernet: self.ethernet(),
             ip: self.ip(),
             udp: self.udp(),
             bth: self.bth(),
             ext: self.ext_headers(),
-            pad: self.pad,
+            pad,
         }
     }
 }

@@ -7,7 +7,7 @@
 //! (FECN, BECN, Resv6). Ethernet, VLAN tags and Ethernet padding are not covered
 //! (IBTA Vol. 1, 7.8.1 and Annex A17.3.3).
 
-use roce_crc::{Crc, Crc32};
+use roce_crc::{AFTER_ONES8, Crc, Crc32};
 
 use crate::ib::Bth;
 use crate::net::{Ipv4, Ipv6, Udp};
@@ -39,45 +39,61 @@ pub const IPV6_HEADERS: usize = Ipv6::LEN + Udp::LEN + Bth::LEN;
 #[derive(Clone)]
 pub struct Icrc<C: Crc32 = Crc>(C);
 
+/// What counts as ones from the IPv4 header on: type of service, time to live, header checksum,
+/// UDP checksum, BTH byte 4.
+const IPV4_ONES: [u8; 64] = ones(&[1, 8, 10, 11, 26, 27, 32]);
+
+/// What counts as ones from the IPv6 header on: traffic class and flow label (but not the
+/// version before them), hop limit, UDP checksum, BTH byte 4.
+const IPV6_ONES: [u8; 64] = {
+    let mut mask = ones(&[1, 2, 3, 7, 46, 47, 52]);
+    mask[0] = 0x0f;
+    mask
+};
+
+const fn ones(offsets: &[usize]) -> [u8; 64] {
+    let mut mask = [0; 64];
+    let mut index = 0;
+    while index < offsets.len() {
+        mask[offsets[index]] = 0xff;
+        index += 1;
+    }
+    mask
+}
+
 impl<C: Crc32> Icrc<C> {
     /// Starts on IPv4, UDP and BTH as they are on the wire.
     #[inline]
     #[must_use]
     pub fn ipv4(headers: &[u8; IPV4_HEADERS]) -> Self {
-        // Eight bytes of ones stand for the LRH that RoCE does not have.
-        let mut masked = [0xff; 8 + IPV4_HEADERS];
-        masked[8..].copy_from_slice(headers);
-        masked[8 + 1] = 0xff;
-        masked[8 + 8] = 0xff;
-        masked[8 + 10] = 0xff;
-        masked[8 + 11] = 0xff;
-        masked[8 + 26] = 0xff;
-        masked[8 + 27] = 0xff;
-        masked[8 + 32] = 0xff;
-        Self::start(&masked)
+        Self::start(headers, &IPV4_ONES)
     }
 
     /// Starts on IPv6, UDP and BTH as they are on the wire.
     #[inline]
     #[must_use]
     pub fn ipv6(headers: &[u8; IPV6_HEADERS]) -> Self {
-        let mut masked = [0xff; 8 + IPV6_HEADERS];
-        masked[8..].copy_from_slice(headers);
-        masked[8] |= 0x0f;
-        masked[8 + 1] = 0xff;
-        masked[8 + 2] = 0xff;
-        masked[8 + 3] = 0xff;
-        masked[8 + 7] = 0xff;
-        masked[8 + 46] = 0xff;
-        masked[8 + 47] = 0xff;
-        masked[8 + 52] = 0xff;
-        Self::start(&masked)
+        Self::start(headers, &IPV6_ONES)
+    }
+
+    /// Starts on everything from the IPv4 header on, or as much of it as is in one piece: at
+    /// least the BTH must be.
+    #[inline]
+    pub(crate) fn ipv4_packet(bytes: &[u8]) -> Self {
+        Self::start(bytes, &IPV4_ONES)
+    }
+
+    /// Starts on everything from the IPv6 header on, or as much of it as is in one piece.
+    #[inline]
+    pub(crate) fn ipv6_packet(bytes: &[u8]) -> Self {
+        Self::start(bytes, &IPV6_ONES)
     }
 
     #[inline]
-    fn start(masked: &[u8]) -> Self {
-        let mut crc = C::new();
-        crc.update(masked);
+    fn start(bytes: &[u8], ones: &[u8; 64]) -> Self {
+        // Eight bytes of ones stand for the LRH that RoCE does not have.
+        let mut crc = C::resume(AFTER_ONES8);
+        crc.update_masked(bytes, ones);
         Self(crc)
     }
 

@@ -70,4 +70,4 @@ pub mod net;
 pub use builder::FrameBuilder;
 pub use error::{EmitError, Layer, ParseError};
 pub use frame::{Frame, Start};
-pub use roce_crc::{Crc, Crc32, SmallTable};
+pub use roce_crc::{Crc, Crc32, NibbleTable, SmallTable};

@@ -13,9 +13,11 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use roce_codec::net::MacAddr;
+use roce_codec::net::{MacAddr, VlanStack};
+use roce_engine::NextHop;
 
 use self::kernel::{Neighbour, Route};
+use crate::poll::NextHops;
 use crate::port::error::PortError;
 use crate::port::interface::Interface;
 use crate::rtnetlink::Socket;
@@ -25,14 +27,10 @@ use crate::sys;
 /// not found it doubles each time, up to the longest.
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(16);
-/// Next hops whose route is looked up anew in one [`NextHops::poll`], at most.
+/// Next hops whose route is looked up anew in one [`Neighbours::poll`], at most.
 const REROUTES: usize = 4;
 /// The least time between two times that all routes are looked up, while routes keep changing.
 const REROUTE_PAUSE: Duration = Duration::from_secs(1);
-
-/// A next hop's index in its [`NextHops`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct NextHop(pub u16);
 
 /// Why there is no next hop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,13 +73,13 @@ impl fmt::Display for NextHopError {
 
 impl std::error::Error for NextHopError {}
 
-/// The next hops of one interface.
+/// The next hops of one interface: what [`turn`](crate::poll::turn) asks for link-layer addresses.
 ///
-/// [`NextHops::resolve`] when a peer becomes known, [`NextHops::get`] for each frame,
-/// [`NextHops::poll`] often (it takes one system call and a clock reading when there is nothing to
-/// do), [`NextHops::release`] when the peer is gone.
+/// [`Neighbours::resolve`] when a peer becomes known, [`Neighbours::get`] for each frame,
+/// [`Neighbours::poll`] often (it takes one system call and a clock reading when there is nothing to
+/// do), [`Neighbours::release`] when the peer is gone.
 #[derive(Debug)]
-pub struct NextHops {
+pub struct Neighbours {
     interface: Interface,
     /// For questions; the answers are waited for, microseconds.
     questions: Socket,
@@ -126,7 +124,7 @@ struct Entry {
     pause: Duration,
 }
 
-impl NextHops {
+impl Neighbours {
     /// A table for the interface of this name, with room for `capacity` next hops.
     ///
     /// It needs CAP_NET_ADMIN to ask the kernel to look for a neighbour; without, it sends an
@@ -338,8 +336,14 @@ impl NextHops {
     }
 }
 
-impl AsFd for NextHops {
-    /// Readable when [`NextHops::poll`] has something to apply.
+impl NextHops for Neighbours {
+    fn link(&self, hop: NextHop) -> Option<(MacAddr, VlanStack)> {
+        Some((self.get(hop)?, VlanStack::EMPTY))
+    }
+}
+
+impl AsFd for Neighbours {
+    /// Readable when [`Neighbours::poll`] has something to apply.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.changes.as_fd()
     }

@@ -19,7 +19,10 @@
 //!
 //! What happens at the end is x86-64's `finish` and, where the CPU has the CRC as an instruction, that.
 
-use crate::poly::x_to;
+use crate::poly::{P, times_x};
+
+/// 1, reflected.
+const ONE: u32 = 1 << 31;
 
 /// Two multipliers: for a block's low word (its first eight bytes) and its high word.
 pub(crate) type Pair = [u64; 2];
@@ -27,4 +30,51 @@ pub(crate) type Pair = [u64; 2];
 /// The multipliers that add a block to one that ends `bits` later.
 pub(crate) const fn across(bits: i32) -> Pair {
     [(x_to(bits + 63) as u64) << 32, (x_to(bits - 1) as u64) << 32]
+}
+
+/// `a / x mod P`: the inverse of [`times_x`], which P's constant term makes possible.
+const fn over_x(a: u32) -> u32 {
+    if a & ONE == 0 { a << 1 } else { ((a ^ P) << 1) | 1 }
+}
+
+/// `x^n mod P`, for negative `n` too.
+pub(crate) const fn x_to(n: i32) -> u32 {
+    let mut power = ONE;
+    let mut left = n;
+    while left > 0 {
+        power = times_x(power);
+        left -= 1;
+    }
+    while left < 0 {
+        power = over_x(power);
+        left += 1;
+    }
+    power
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The product, by the schoolbook.
+    fn times(a: u32, b: u32) -> u32 {
+        let mut sum = 0;
+        let mut shifted = a;
+        for degree in 0..32 {
+            if b & (ONE >> degree) != 0 {
+                sum ^= shifted;
+            }
+            shifted = times_x(shifted);
+        }
+        sum
+    }
+
+    #[test]
+    fn powers_multiply() {
+        assert_eq!(x_to(32), P);
+        for n in -200..200 {
+            assert_eq!(times(x_to(n), x_to(-n)), ONE, "{n}");
+            assert_eq!(times(x_to(n), x_to(37)), x_to(n + 37), "{n}");
+        }
+    }
 }

@@ -17,20 +17,49 @@
 //! assert_eq!(crc.finish(), 0xcbf4_3926);
 //! assert_eq!(&frame[4..], b"56789");
 //! ```
+//!
+//! # Kernels
+//!
+//! | name | where | a step |
+//! |---|---|---|
+//! | `avx512-vpclmulqdq` | x86-64 | four registers of 64 bytes |
+//! | `avx2-vpclmulqdq` | x86-64 | four of 32 bytes |
+//! | `pclmulqdq` | x86-64 | four of 16 bytes |
+//! | `crc32x-pmull` | AArch64, little-endian | four of 16 bytes |
+//! | `crc32x` | AArch64, little-endian | 8 bytes an instruction |
+//! | `slice-by-16` | everywhere | 16 bytes through 16 KiB of tables |
+//!
+//! With the feature `std` (on by default) [`Crc`] asks the CPU once, and every call costs one relaxed load to know the
+//! answer; without, it takes the best kernel that the build's target features allow. [`SmallTable`] and
+//! [`NibbleTable`] are for firmware that has no room for the tables. Nothing here allocates; nothing panics.
+//!
+//! Unsafe code is in the directories named after architectures only: loads and stores through references of the
+//! right size (`x86/memory.rs`; the end of `aarch64/pmull.rs`), and the calls into kernels that the CPU was seen to
+//! support (`run` in each `mod.rs`).
 #![no_std]
 
 #[cfg(feature = "std")]
 extern crate std;
 
-#[cfg(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little")))]
+// Operating system kernels are built without vector registers (x86_64-unknown-none): no SIMD there.
+#[cfg(any(
+    all(target_arch = "x86_64", target_feature = "sse2"),
+    all(target_arch = "aarch64", target_endian = "little", target_feature = "neon"),
+))]
 mod fold;
 mod kernel;
 mod partial;
 mod poly;
-#[cfg_attr(target_arch = "x86_64", path = "x86/mod.rs")]
-#[cfg_attr(all(target_arch = "aarch64", target_endian = "little"), path = "aarch64/mod.rs")]
+#[cfg_attr(all(target_arch = "x86_64", target_feature = "sse2"), path = "x86/mod.rs")]
 #[cfg_attr(
-    not(any(target_arch = "x86_64", all(target_arch = "aarch64", target_endian = "little"))),
+    all(target_arch = "aarch64", target_endian = "little", target_feature = "neon"),
+    path = "aarch64/mod.rs"
+)]
+#[cfg_attr(
+    not(any(
+        all(target_arch = "x86_64", target_feature = "sse2"),
+        all(target_arch = "aarch64", target_endian = "little", target_feature = "neon"),
+    )),
     path = "no_simd.rs"
 )]
 mod simd;

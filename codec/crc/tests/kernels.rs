@@ -2,6 +2,8 @@
 
 mod noise;
 
+use std::sync::LazyLock;
+
 use noise::noise;
 use proptest::prelude::*;
 use roce_crc::{AFTER_ONES8, INITIAL, Kernel};
@@ -10,15 +12,16 @@ use roce_crc::{AFTER_ONES8, INITIAL, Kernel};
 const LONGEST: usize = 600;
 const ALIGNMENTS: usize = 64;
 
-/// Calls `check` with each kernel, and says which it passed over.
-fn each_kernel(mut check: impl FnMut(Kernel)) {
-    for (name, kernel) in Kernel::all() {
-        match kernel {
-            Some(kernel) => check(kernel),
-            None => println!("passed over: this CPU cannot run {name}"),
+/// The kernels to test; says once which it passes over.
+static KERNELS: LazyLock<Vec<Kernel>> = LazyLock::new(|| {
+    let can_run = |(name, kernel): (_, Option<_>)| {
+        if kernel.is_none() {
+            println!("passed over: this CPU cannot run {name}");
         }
-    }
-}
+        kernel
+    };
+    Kernel::all().filter_map(can_run).collect()
+});
 
 /// The register that crc32fast has after `bytes`.
 fn expected(state: u32, bytes: &[u8]) -> u32 {
@@ -39,7 +42,10 @@ fn masked(bytes: &[u8], ones: &[u8; 64]) -> Vec<u8> {
 #[test]
 fn the_best_is_the_last_that_can_run() {
     let last = Kernel::all().filter_map(|(_, kernel)| kernel).last();
-    assert_eq!(Some(Kernel::best()), last);
+    // The first asks the CPU, the others what is remembered.
+    for _ in 0..3 {
+        assert_eq!(Some(Kernel::best()), last);
+    }
     println!("the best is {:?}", Kernel::best());
 }
 
@@ -51,13 +57,13 @@ fn every_length_at_every_alignment() {
             let bytes = &bytes[start..start + len];
             for state in [INITIAL, AFTER_ONES8, 0] {
                 let expected = expected(state, bytes);
-                each_kernel(|kernel| {
+                for kernel in KERNELS.iter() {
                     assert_eq!(
                         kernel.update(state, bytes),
                         expected,
                         "{kernel:?}: {len} bytes at {start}"
                     );
-                });
+                }
             }
         }
     }
@@ -67,7 +73,7 @@ fn every_length_at_every_alignment() {
 fn every_length_of_copy_writes_itself_and_nothing_else() {
     let from = noise(LONGEST + ALIGNMENTS);
     let around = noise(LONGEST + 2 * ALIGNMENTS);
-    each_kernel(|kernel| {
+    for kernel in KERNELS.iter() {
         for len in 0..=LONGEST {
             for start in (0..ALIGNMENTS).step_by(3) {
                 let src = &from[start..start + len];
@@ -83,13 +89,13 @@ fn every_length_of_copy_writes_itself_and_nothing_else() {
                 );
             }
         }
-    });
+    }
 }
 
 #[test]
 fn copy_takes_the_shorter_length() {
     let src = noise(300);
-    each_kernel(|kernel| {
+    for kernel in KERNELS.iter() {
         for (dst_len, src_len) in [(0, 300), (300, 0), (100, 299), (299, 100), (15, 16), (64, 63)] {
             let len = dst_len.min(src_len);
             let mut dst = vec![0xa5; dst_len];
@@ -101,7 +107,7 @@ fn copy_takes_the_shorter_length() {
                 "{kernel:?}: {src_len} to {dst_len}"
             );
         }
-    });
+    }
 }
 
 #[test]
@@ -111,10 +117,10 @@ fn every_length_masked() {
     for ones in [ones, [0xff; 64], [0; 64]] {
         for len in 0..=LONGEST {
             let expected = expected(AFTER_ONES8, &masked(&bytes[..len], &ones));
-            each_kernel(|kernel| {
+            for kernel in KERNELS.iter() {
                 let found = kernel.update_masked(AFTER_ONES8, &bytes[..len], &ones);
                 assert_eq!(found, expected, "{kernel:?}: {len} bytes");
-            });
+            }
         }
     }
 }
@@ -125,7 +131,7 @@ fn long_buffers() {
     for len in [4096, 9000, 65_535, 65_536, (1 << 20) - 1, 1 << 20] {
         let expected = expected(INITIAL, &bytes[..len]);
         let mut dst = vec![0; len];
-        each_kernel(|kernel| {
+        for kernel in KERNELS.iter() {
             assert_eq!(kernel.update(INITIAL, &bytes[..len]), expected, "{kernel:?}: {len} bytes");
             dst.fill(0);
             assert_eq!(
@@ -134,7 +140,7 @@ fn long_buffers() {
                 "{kernel:?}: {len} bytes"
             );
             assert!(dst == bytes[..len], "{kernel:?}: {len} bytes");
-        });
+        }
     }
 }
 
@@ -148,7 +154,7 @@ proptest! {
         ones in prop::array::uniform32(any::<u8>()),
     ) {
         let ones: [u8; 64] = core::array::from_fn(|i| ones[i % 32]);
-        each_kernel(|kernel| {
+        for kernel in KERNELS.iter() {
             let mut register = state;
             let mut fed = vec![];
             let mut rest = &bytes[..];
@@ -173,6 +179,6 @@ proptest! {
                 }
             }
             assert_eq!(register, expected(state, &fed), "{kernel:?}");
-        });
+        }
     }
 }

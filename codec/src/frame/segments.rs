@@ -1,7 +1,7 @@
-//! What lies behind the headers, in one piece or two.
+//! A packet in one piece or two.
 
 /// Two pieces read as one.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Segments<'a>(pub(super) [&'a [u8]; 2]);
 
 impl<'a> Segments<'a> {
@@ -15,6 +15,10 @@ impl<'a> Segments<'a> {
     pub(super) fn range(self, from: usize, len: usize) -> [&'a [u8]; 2] {
         let [a, b] = self.0;
         let end = from.saturating_add(len);
+        // Most packets are in one piece.
+        if let Some(part) = a.get(from..end) {
+            return [part, &[]];
+        }
         let part = |piece: &'a [u8], start: usize| {
             let low = from.saturating_sub(start).min(piece.len());
             let high = end.saturating_sub(start).min(piece.len());
@@ -27,8 +31,20 @@ impl<'a> Segments<'a> {
     #[inline]
     pub(super) fn copy_to(self, from: usize, out: &mut [u8]) {
         let [a, b] = self.range(from, out.len());
+        if a.len() == out.len() {
+            out.copy_from_slice(a);
+            return;
+        }
         for (to, byte) in out.iter_mut().zip(a.iter().chain(b)) {
             *to = *byte;
         }
+    }
+
+    /// The `len` pad bytes at `from`, wherever they lie.
+    #[cold]
+    pub(super) fn pad(self, from: usize, len: usize) -> [u8; 3] {
+        let mut pad = [0; 3];
+        self.copy_to(from, pad.get_mut(..len).unwrap_or_default());
+        pad
     }
 }

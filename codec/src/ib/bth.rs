@@ -14,11 +14,11 @@
 //!
 //! 12 bytes. IBTA Vol. 1, 9.2. In the ICRC byte 4 (F, B and Resv6) counts as ones.
 
-use zerocopy::byteorder::{BE, U16};
+use zerocopy::byteorder::{BE, U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{Opcode, PKey, Psn, Qpn};
-use crate::wire::{put, take, to_u24, u24};
+use crate::wire::{put, take};
 use crate::{EmitError, Layer, ParseError};
 
 #[derive(Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -27,10 +27,10 @@ pub(crate) struct BthWire {
     pub(crate) opcode: u8,
     flags: u8,
     pkey: U16<BE>,
-    ecn_resv6: u8,
-    dest_qp: [u8; 3],
-    ack_resv7: u8,
-    psn: [u8; 3],
+    /// FECN, BECN, Resv6 and the destination QP.
+    ecn_qp: U32<BE>,
+    /// AckReq, Resv7 and the PSN.
+    ack_psn: U32<BE>,
 }
 
 /// The base transport header, every bit of it.
@@ -110,13 +110,20 @@ impl Bth {
                 | (self.pad_count & 3) << 4
                 | self.version & 0x0f,
             pkey: self.pkey.0.into(),
-            ecn_resv6: u8::from(self.fecn) << 7 | u8::from(self.becn) << 6 | self.resv6 & 0x3f,
-            dest_qp: to_u24(self.dest_qp.get()),
-            ack_resv7: u8::from(self.ack_req) << 7 | self.resv7 & 0x7f,
-            psn: to_u24(self.psn.get()),
+            ecn_qp: byte_and_u24(
+                u8::from(self.fecn) << 7 | u8::from(self.becn) << 6 | self.resv6 & 0x3f,
+                self.dest_qp.get(),
+            ),
+            ack_psn: byte_and_u24(u8::from(self.ack_req) << 7 | self.resv7 & 0x7f, self.psn.get()),
         };
         put(&wire, out)
     }
+}
+
+/// A byte of flags above a number of 24 bits.
+#[inline]
+fn byte_and_u24(byte: u8, number: u32) -> U32<BE> {
+    U32::new(u32::from(byte) << 24 | number & 0x00ff_ffff)
 }
 
 impl BthWire {
@@ -127,11 +134,18 @@ impl BthWire {
 
     #[inline]
     pub(crate) fn dest_qp(&self) -> Qpn {
-        Qpn::new(u24(self.dest_qp))
+        Qpn::new(self.ecn_qp.get())
+    }
+
+    #[inline]
+    pub(crate) fn psn(&self) -> Psn {
+        Psn::new(self.ack_psn.get())
     }
 
     #[inline]
     pub(crate) fn value(&self) -> Bth {
+        let [ecn_resv6, ..] = self.ecn_qp.to_bytes();
+        let [ack_resv7, ..] = self.ack_psn.to_bytes();
         Bth {
             opcode: Opcode(self.opcode),
             solicited: self.flags & 0x80 != 0,
@@ -139,13 +153,13 @@ impl BthWire {
             pad_count: self.pad_count(),
             version: self.flags & 0x0f,
             pkey: PKey(self.pkey.get()),
-            fecn: self.ecn_resv6 & 0x80 != 0,
-            becn: self.ecn_resv6 & 0x40 != 0,
-            resv6: self.ecn_resv6 & 0x3f,
+            fecn: ecn_resv6 & 0x80 != 0,
+            becn: ecn_resv6 & 0x40 != 0,
+            resv6: ecn_resv6 & 0x3f,
             dest_qp: self.dest_qp(),
-            ack_req: self.ack_resv7 & 0x80 != 0,
-            resv7: self.ack_resv7 & 0x7f,
-            psn: Psn::new(u24(self.psn)),
+            ack_req: ack_resv7 & 0x80 != 0,
+            resv7: ack_resv7 & 0x7f,
+            psn: self.psn(),
         }
     }
 }

@@ -25,7 +25,7 @@ impl Engine<'_> {
             return Err(DropReason::QpState);
         }
         // IBTA 9.7.5.2: an answer outside what is outstanding is a ghost.
-        if !qp.requester.awaits(bth.psn) {
+        if !qp.requester.is_outstanding(bth.psn) {
             return Err(DropReason::UnexpectedResponse);
         }
         match bth.opcode.info().operation {

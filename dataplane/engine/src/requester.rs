@@ -102,13 +102,30 @@ impl Requester {
 
     /// Request packets sent and not acknowledged, since the last READ request.
     fn in_window(&self) -> u32 {
-        let start = if self.window_start.is_after(self.una) { self.window_start } else { self.una };
-        u32::try_from(self.cursor_psn.distance_from(start)).unwrap_or(0)
+        self.beyond_una(self.cursor_psn).saturating_sub(self.beyond_una(self.window_start))
+    }
+
+    /// PSNs from the oldest unacknowledged one to before `psn`: up to 2²³, which is one more than
+    /// a signed distance can tell.
+    const fn beyond_una(&self, psn: Psn) -> u32 {
+        psn.sub(self.una.get()).get()
+    }
+
+    /// After `una` has moved: where the window starts lies no farther back.
+    const fn start_window(&mut self) {
+        if self.beyond_una(self.window_start) > Psn::HALF {
+            self.window_start = self.una;
+        }
     }
 
     /// Whether `psn` was sent and is not yet acknowledged.
-    pub(crate) fn awaits(&self, psn: Psn) -> bool {
-        self.has_outstanding() && psn.is_within(self.una, self.sent.sub(1))
+    pub(crate) const fn is_outstanding(&self, psn: Psn) -> bool {
+        self.beyond_una(psn) < self.beyond_una(self.sent)
+    }
+
+    /// Whether the peer keeps any READs or atomics at all.
+    pub(crate) const fn may_read(&self) -> bool {
+        self.max_rd_atomic > 0
     }
 
     const fn has_outstanding(&self) -> bool {
@@ -146,15 +163,14 @@ impl Engine<'_> {
         }
         let packet = wqe.packet(psn, qp.path_mtu.bytes());
         // IBTA 9.7.1 (C9-58): never more than half of the PSNs, an answer's included.
-        let in_flight = u32::try_from(psn.distance_from(requester.una)).unwrap_or(0);
-        if in_flight.saturating_add(packet.packets) > Psn::HALF {
+        if requester.beyond_una(psn).saturating_add(packet.packets) > Psn::HALF {
             return None;
         }
 
         let next = psn.add(packet.packets);
         let last_of_message = next == wqe.last_psn.next();
         let last_again = next == requester.sent;
-        requester.since_ack_req += 1;
+        requester.since_ack_req = requester.since_ack_req.saturating_add(1);
         let mut bth = Bth::new(packet.opcode, qp.dest_qpn, psn);
         bth.pkey = qp.pkey;
         bth.solicited = wqe.wr.solicited && last_of_message;
@@ -171,6 +187,8 @@ impl Engine<'_> {
             let va = sge.va.wrapping_add(u64::from(packet.offset));
             match self.memory.local(sge.lkey, qp.pd, va, packet.len, Access::NONE) {
                 Ok(addr) => Body::Region { addr, len: packet.len },
+                // Completions come in order: what was sent before may still succeed.
+                Err(_) if requester.cursor != requester.queue.head() => return None,
                 Err(_) => {
                     self.fail_request(slot, WcStatus::LocalProtection);
                     return None;
@@ -185,11 +203,11 @@ impl Engine<'_> {
             requester.rd_outstanding += 1;
             requester.window_start = next;
         }
-        if psn.is_before(requester.sent) {
+        if requester.is_outstanding(psn) {
             self.counters.count(HwCounter::Retransmissions);
         }
         requester.cursor_psn = next;
-        if next.is_after(requester.sent) {
+        if requester.beyond_una(next) > requester.beyond_una(requester.sent) {
             requester.sent = next;
         }
         if last_of_message {
@@ -198,7 +216,7 @@ impl Engine<'_> {
         if let Some(timeout_ns) = requester.timeout_ns
             && !self.timers.is_armed(slot)
         {
-            self.timers.arm(slot, self.now.add_ns(timeout_ns));
+            self.timers.arm(slot, self.now, self.now.add_ns(timeout_ns));
         }
         Some(Transmit { qp: qp.qpn, path: qp.path, bth, ext: packet.ext, body })
     }
@@ -220,7 +238,8 @@ impl Engine<'_> {
     pub(crate) fn resend_once(&mut self, slot: u32) -> bool {
         let Some(qp) = self.qps.get_mut(slot) else { return false };
         let requester = &mut qp.requester;
-        if requester.resent_from == Some(requester.una) {
+        // While waiting for the receiver, that PSN is going to be sent again anyway.
+        if requester.resent_from == Some(requester.una) || requester.rnr_until.is_some() {
             return false;
         }
         requester.resent_from = Some(requester.una);
@@ -261,7 +280,7 @@ impl Engine<'_> {
         requester.rnr_until = Some(until);
         self.resend(slot);
         // The acknowledge timer stops meanwhile (IBTA 9.7.6.1.3).
-        self.timers.arm(slot, until);
+        self.timers.arm(slot, self.now, until);
         true
     }
 
@@ -289,8 +308,9 @@ impl Engine<'_> {
         if requester.rnr_until.take().is_some() {
             self.timers.disarm(slot);
         }
+        requester.start_window();
         // An acknowledgement may cover what was about to be sent again.
-        if requester.cursor_psn.is_before(requester.una) {
+        if requester.beyond_una(requester.cursor_psn) > requester.beyond_una(requester.sent) {
             self.resend(slot);
         }
         self.restart_timer(slot);
@@ -302,10 +322,25 @@ impl Engine<'_> {
         let Some(qp) = self.qps.get(slot) else { return };
         match qp.requester.timeout_ns {
             Some(timeout_ns) if qp.requester.has_outstanding() => {
-                self.timers.arm(slot, self.now.add_ns(timeout_ns));
+                self.timers.arm(slot, self.now, self.now.add_ns(timeout_ns));
             }
             _ => self.timers.disarm(slot),
         }
+    }
+
+    /// Ends the request that this PSN belongs to with an error, and flushes the older ones, too:
+    /// whether the peer executed them is not known.
+    pub(crate) fn fail_request_at(&mut self, slot: u32, psn: Psn, status: WcStatus) {
+        while let Some(qp) = self.qps.get_mut(slot)
+            && let Some(index) = qp.requester.queue.head().index()
+            && let Some(wqe) = self.sends.get(index).copied()
+            && wqe.last_psn.is_before(psn)
+        {
+            self.sends.pop_front(&mut qp.requester.queue);
+            self.sends.give(index);
+            self.complete(slot, wqe.wr.wr_id, WcStatus::WrFlush, wc_opcode(&wqe.wr.opcode));
+        }
+        self.fail_request(slot, status);
     }
 
     /// Ends the oldest request with an error, flushes the others, and moves to error.
@@ -417,5 +452,34 @@ impl SendWqe {
 
     const fn reth(&self, va: u64, rkey: RKey) -> Reth {
         Reth { va, rkey, dma_len: self.wr.sge.len }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The READ's end stays behind `una` for half of the number space and more; it must not then
+    /// be taken to lie ahead.
+    #[test]
+    fn the_window_is_counted_across_the_number_space() {
+        let mut requester = Requester { una: Psn::new(10), ..Requester::EMPTY };
+        requester.window_start = Psn::new(12);
+        requester.cursor_psn = Psn::new(20);
+        assert_eq!(requester.in_window(), 8);
+        requester.una = Psn::new(14);
+        requester.start_window();
+        assert_eq!((requester.in_window(), requester.window_start), (6, Psn::new(14)));
+    }
+
+    #[test]
+    fn a_read_of_half_the_number_space_is_outstanding_as_a_whole() {
+        let una = Psn::new(0x00ff_0000);
+        let sent = una.add(Psn::HALF);
+        let requester = Requester { una, sent, ..Requester::EMPTY };
+        assert!(requester.is_outstanding(una));
+        assert!(requester.is_outstanding(sent.sub(1)));
+        assert!(!requester.is_outstanding(sent));
+        assert!(!requester.is_outstanding(una.sub(1)));
     }
 }

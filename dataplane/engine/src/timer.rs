@@ -11,7 +11,7 @@ const TICK_NS: u64 = 4096;
 const LEVELS: u32 = 6;
 const SLOTS: usize = 64;
 const SLOT_BITS: u32 = 6;
-/// The farthest deadline, about 78 hours ahead; later ones are brought back to it.
+/// A turn of the wheel, about 78 hours. Deadlines later than 77 hours ahead are brought back.
 const HORIZON: u64 = 1 << (SLOT_BITS * LEVELS);
 
 /// One queue pair's timer; part of [`Storage`](crate::Storage).
@@ -59,10 +59,18 @@ impl<'s> Wheel<'s> {
     }
 
     /// Sets the timer of `index`, replacing what was set.
-    pub(crate) fn arm(&mut self, index: u32, deadline: Instant) {
+    pub(crate) fn arm(&mut self, index: u32, now: Instant, deadline: Instant) {
         self.disarm(index);
+        if self.due.is_none() && self.occupied.iter().all(|bits| *bits == 0) {
+            // Nobody had a reason to call `expire` meanwhile.
+            self.elapsed = self.elapsed.max(now.0 / TICK_NS);
+        }
         let tick = deadline.0.div_ceil(TICK_NS);
-        self.insert(index, tick.min(self.elapsed.saturating_add(HORIZON - 1)));
+        // A whole turn of the highest level, less the slot we are in: what lies in that slot is
+        // taken to be near.
+        let slot = HORIZON >> SLOT_BITS;
+        let farthest = (self.elapsed & !(slot - 1)).saturating_add(HORIZON - 1);
+        self.insert(index, tick.min(farthest));
     }
 
     pub(crate) fn disarm(&mut self, index: u32) {
@@ -194,7 +202,7 @@ mod tests {
     fn a_timer_fires_once_and_not_early() {
         let mut nodes = [TimerNode::EMPTY; 2];
         let mut wheel = Wheel::new(&mut nodes);
-        wheel.arm(0, Instant(10_000));
+        wheel.arm(0, Instant::ZERO, Instant(10_000));
         assert!(wheel.is_armed(0));
         assert_eq!(wheel.expire(Instant(9_999)), None);
         assert_eq!(wheel.expire(Instant(10_000 + TICK_NS)), Some(0));
@@ -207,14 +215,42 @@ mod tests {
         let mut nodes = [TimerNode::EMPTY; 3];
         let mut wheel = Wheel::new(&mut nodes);
         for index in 0..3 {
-            wheel.arm(index, Instant(1_000_000));
+            wheel.arm(index, Instant::ZERO, Instant(1_000_000));
         }
-        wheel.arm(1, Instant(5_000_000));
+        wheel.arm(1, Instant::ZERO, Instant(5_000_000));
         wheel.disarm(0);
         assert_eq!(wheel.expire(Instant(2_000_000)), Some(2));
         assert_eq!(wheel.expire(Instant(2_000_000)), None);
         assert_eq!(wheel.expire(Instant(6_000_000)), Some(1));
         assert_eq!(wheel.next_deadline(), None);
+    }
+
+    /// A clock may start anywhere, and an engine without work is not called for days.
+    #[test]
+    fn days_without_a_timer_do_not_matter() {
+        let mut nodes = [TimerNode::EMPTY; 1];
+        let mut wheel = Wheel::new(&mut nodes);
+        assert_eq!(wheel.expire(Instant(5 * TICK_NS)), None);
+        for days in [3, 4, 365, 20_000] {
+            let now = Instant(days * 86_400_000_000_000);
+            let deadline = now.add_ns(67_108_864);
+            wheel.arm(0, now, deadline);
+            assert_eq!(wheel.expire(Instant(deadline.0 - 1)), None, "day {days}");
+            assert_eq!(wheel.expire(deadline.add_ns(TICK_NS)), Some(0), "day {days}");
+        }
+    }
+
+    #[test]
+    fn deadlines_beyond_the_horizon_are_brought_back() {
+        let mut nodes = [TimerNode::EMPTY; 2];
+        let mut wheel = Wheel::new(&mut nodes);
+        assert_eq!(wheel.expire(Instant(5 * TICK_NS)), None);
+        // One is armed already, so that time does not move when the other is.
+        wheel.arm(1, Instant::ZERO, Instant(10 * TICK_NS));
+        wheel.arm(0, Instant(u64::MAX / 2), Instant(u64::MAX));
+        assert_eq!(wheel.expire(Instant(20 * TICK_NS)), Some(1));
+        assert_eq!(wheel.expire(Instant(77 * 3_600_000_000_000)), None);
+        assert_eq!(wheel.expire(Instant(80 * 3_600_000_000_000)), Some(0));
     }
 
     /// Against a plain sorted list: every deadline up to hours ahead fires after it is due and
@@ -231,7 +267,7 @@ mod tests {
             match random.next_u64() % 3 {
                 0 => {
                     let deadline = now + (random.next_u64() >> (random.next_u64() % 40 + 20));
-                    wheel.arm(index, Instant(deadline));
+                    wheel.arm(index, Instant(now), Instant(deadline));
                     model[index as usize] = Some(deadline);
                 }
                 1 => {

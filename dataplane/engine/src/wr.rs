@@ -116,6 +116,8 @@ pub enum PostError {
     LocalProtection,
     /// Longer than 2³¹ bytes; or an atomic on other than 8 bytes.
     Length,
+    /// A READ or atomic where none may be outstanding (`max_rd_atomic` is 0).
+    RdAtomic,
 }
 
 impl fmt::Display for PostError {
@@ -126,6 +128,7 @@ impl fmt::Display for PostError {
             Self::QueueFull => "the work queue is full",
             Self::LocalProtection => "local key, rights or range",
             Self::Length => "length not allowed for the operation",
+            Self::RdAtomic => "no READ or atomic may be outstanding on this queue pair",
         })
     }
 }

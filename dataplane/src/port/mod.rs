@@ -10,9 +10,9 @@
 
 #[cfg(all(feature = "af-xdp", target_os = "linux"))]
 pub mod af_xdp;
-#[cfg(all(feature = "std", target_os = "linux"))]
 #[cfg(feature = "std")]
 pub mod capture;
+#[cfg(all(feature = "std", target_os = "linux"))]
 pub mod error;
 #[cfg(feature = "std")]
 pub mod fault;

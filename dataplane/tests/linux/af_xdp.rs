@@ -112,15 +112,14 @@ fn the_best_mode_is_chosen_and_told() {
     drop(port);
     // The loopback driver takes no program.
     ns.ip("link set lo up");
-    let mut config = config(AttachMode::Auto);
+    let mut config = config(AttachMode::Native);
     config.interface = "lo".to_owned();
+    let error = open(&ns, &config).expect_err("insisted on");
+    assert!(matches!(error, PortError::Os { errno: libc::EOPNOTSUPP, .. }), "{error:?}");
+    config.attach = AttachMode::Auto;
     let port = open(&ns, &config).expect("generic works anywhere");
     assert!(!port.describe().native);
     assert_eq!(port.describe().native_refused, Some(libc::EOPNOTSUPP));
-    drop(port);
-    config.attach = AttachMode::Native;
-    let error = open(&ns, &config).expect_err("insisted on");
-    assert!(matches!(error, PortError::Os { errno: libc::EOPNOTSUPP, .. }), "{error:?}");
 }
 
 #[test]
@@ -439,6 +438,28 @@ fn missing_capabilities_are_named() {
         assert!(error.to_string().contains(&format!("needs {named}:")), "{without:?}: {error}");
         assert_detached(&ns);
     }
+}
+
+#[test]
+fn frame_memory_beyond_the_limit() {
+    const CAP_IPC_LOCK: u32 = 14;
+    let Some(ns) = Netns::new() else { return };
+    ns.veth(1500, 1);
+    let mut config = config(AttachMode::Auto);
+    config.rx_chunks = 65_536;
+    // SAFETY: integers, for which all zeroes is a value.
+    let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
+    // SAFETY: the structure is live.
+    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) }, 0);
+    limit.rlim_cur = limit.rlim_cur.min(8 << 20);
+    // The limit is the process's, but the other tests have the capability to exceed it.
+    // SAFETY: the structure is live.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit) }, 0);
+    let error = ns.run(|| run_without(&[CAP_IPC_LOCK], || AfXdpPort::open(&config)));
+    let error = error.expect_err("256 MiB are too much");
+    assert!(matches!(error, PortError::LockedMemory { .. }), "{error:?}");
+    assert!(error.to_string().contains("cannot lock 262656 KiB"), "{error}");
+    assert_detached(&ns);
 }
 
 /// Set for the child of [`killed_it_leaves_the_interface_as_it_was`].

@@ -4,9 +4,11 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
-use roce_codec::net::MacAddr;
-use roce_dataplane::neighbour::{NextHop, NextHopError, NextHops};
+use roce_codec::net::{MacAddr, VlanStack};
+use roce_dataplane::neighbour::{Neighbours, NextHopError};
+use roce_dataplane::poll::NextHops;
 use roce_dataplane::port::error::PortError;
+use roce_engine::NextHop;
 
 use super::netns::Netns;
 use super::peer::{PATIENCE, SILENCE};
@@ -24,7 +26,7 @@ fn address(text: &str) -> IpAddr {
 struct Hosts {
     ours: Netns,
     peer: Netns,
-    hops: NextHops,
+    hops: Neighbours,
 }
 
 fn hosts() -> Option<Hosts> {
@@ -53,7 +55,7 @@ fn hosts() -> Option<Hosts> {
             ours.sysctl(&format!("net.{version}.neigh.ours.{name}"), value);
         }
     }
-    let hops = ours.run(|| NextHops::open("ours", 64)).expect("opens");
+    let hops = ours.run(|| Neighbours::open("ours", 64)).expect("opens");
     Some(Hosts { ours, peer, hops })
 }
 
@@ -91,6 +93,7 @@ fn a_neighbour_on_the_wire_is_found() {
         let hop = hosts.resolve(dst);
         hosts.becomes(hop, Some(PEER), PATIENCE);
         assert_eq!(hosts.resolve(dst), hop, "the same place again");
+        assert_eq!(hosts.hops.link(hop), Some((PEER, VlanStack::EMPTY)), "as the poll loop asks");
     }
     // A source of the host's own, and one the kernel does not know.
     for src in ["10.9.0.1", "10.9.0.200"] {
@@ -272,14 +275,14 @@ fn what_cannot_be_resolved_says_why() {
         assert_eq!(error(dst), NextHopError::Local { dst: address(dst) });
     }
     let ours = &hosts.ours;
-    let error = ours.run(|| NextHops::open("nowhere0", 8)).expect_err("not there");
+    let error = ours.run(|| Neighbours::open("nowhere0", 8)).expect_err("not there");
     assert!(matches!(error, PortError::NoSuchInterface { .. }), "{error:?}");
 }
 
 #[test]
 fn places_are_counted_and_used_again() {
     let Some(hosts) = hosts() else { return };
-    let mut hops = hosts.ours.run(|| NextHops::open("ours", 3)).expect("opens");
+    let mut hops = hosts.ours.run(|| Neighbours::open("ours", 3)).expect("opens");
     let dst = |n: u8| IpAddr::from([10, 9, 0, n]);
     let taken: Vec<_> = (11..=13).map(|n| hops.resolve(dst(n), None).expect("room")).collect();
     assert_eq!(taken, [NextHop(0), NextHop(1), NextHop(2)]);

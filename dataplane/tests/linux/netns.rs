@@ -37,13 +37,14 @@ impl Drop for Return {
 impl Netns {
     /// A new namespace with nothing in it but `lo`; `None`, printed, where that is not permitted.
     pub(crate) fn new() -> Option<Self> {
-        let _back = Return(current());
+        let before = current();
         // SAFETY: the call takes integers only; it moves this thread alone.
         if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
             let error = std::io::Error::last_os_error();
             println!("passed over: making a network namespace needs root ({error})");
             return None;
         }
+        let _back = Return(before);
         Some(Self { handle: current() })
     }
 

@@ -3,11 +3,9 @@
 
 use std::net::IpAddr;
 
-use roce_codec::net::{MacAddr, VlanStack};
 use roce_dataplane::host_memory::HostMemory;
-use roce_dataplane::neighbour::{self, NextHopError, NextHops as KernelNextHops};
-use roce_dataplane::poll::NextHops;
-use roce_engine::{Addr, NextHop};
+use roce_dataplane::neighbour::{Neighbours, NextHopError};
+use roce_engine::Addr;
 
 use super::os::OsEntropy;
 use crate::service::memory::Region;
@@ -68,8 +66,8 @@ impl Platform for Host {
 
     fn route(&mut self, peer: IpAddr) -> Result<Route, RouteError> {
         let src = source_for(peer, &self.addresses).ok_or(RouteError::NoAddress(peer))?;
-        match self.neighbours.0.resolve(peer, Some(src)) {
-            Ok(neighbour::NextHop(hop)) => Ok(Route { src, next_hop: NextHop(hop) }),
+        match self.neighbours.resolve(peer, Some(src)) {
+            Ok(next_hop) => Ok(Route { src, next_hop }),
             Err(NextHopError::Local { .. }) => Err(RouteError::Local(peer)),
             Err(NextHopError::Full { .. }) => Err(RouteError::Full),
             Err(_) => Err(RouteError::NoRoute(peer)),
@@ -77,7 +75,7 @@ impl Platform for Host {
     }
 
     fn release_route(&mut self, route: Route) {
-        self.neighbours.0.release(neighbour::NextHop(route.next_hop.0));
+        self.neighbours.release(route.next_hop);
     }
 }
 
@@ -98,14 +96,4 @@ fn source_for(peer: IpAddr, addresses: &[IpAddr]) -> Option<IpAddr> {
         .filter_map(|address| Some((shared(*address)?, *address)))
         .max_by_key(|(bits, _)| *bits)
         .map(|(_, address)| address)
-}
-
-/// The kernel's neighbours, for the poll loop.
-#[derive(Debug)]
-pub(crate) struct Neighbours(pub(crate) KernelNextHops);
-
-impl NextHops for Neighbours {
-    fn link(&self, hop: NextHop) -> Option<(MacAddr, VlanStack)> {
-        Some((self.0.get(neighbour::NextHop(hop.0))?, VlanStack::EMPTY))
-    }
 }

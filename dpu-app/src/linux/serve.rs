@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result, bail, ensure};
 use roce_codec::ib::PathMtu;
-use roce_dataplane::neighbour::NextHops;
+use roce_dataplane::neighbour::Neighbours;
 use roce_dataplane::poll::turn;
 use roce_dataplane::port::Port;
 use roce_engine::{Config, Engine, HeapStorage, Limits};
@@ -10,7 +10,7 @@ use roce_engine::{Config, Engine, HeapStorage, Limits};
 use super::cli::ServeArgs;
 use super::clock::Clock;
 use super::dump::MemoryDump;
-use super::platform::{Host, Neighbours};
+use super::platform::Host;
 use super::server::Server;
 use super::stats::Stats;
 use super::wire::{Recorder, Stack, Wire};
@@ -43,8 +43,8 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<()> {
     let name = args.port.interface();
     let mut stack = open_port(args)?;
     let path_mtu = path_mtu(args, stack.mtu())?;
-    let hops = NextHops::open(name, NEXT_HOPS)?;
-    let host = Host::new(interface::serve_at(name, &args.addresses)?, Neighbours(hops));
+    let neighbours = Neighbours::open(name, NEXT_HOPS)?;
+    let host = Host::new(interface::serve_at(name, &args.addresses)?, neighbours);
     let dump = args.dump_memory.as_deref().map(MemoryDump::create).transpose()?;
 
     let mut storage = HeapStorage::new(&LIMITS);
@@ -117,7 +117,7 @@ fn run(args: &ServeArgs, server: &mut Server<'_>, stack: &mut Stack) -> Result<u
         worked |= server.poll_engine(now);
         if now >= tcp_due {
             worked |= server.poll_tcp(now)?;
-            server.host.neighbours.0.poll();
+            server.host.neighbours.poll();
             tcp_due = now.add_ns(TCP_BUSY_NS);
         }
         if worked {

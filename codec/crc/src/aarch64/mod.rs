@@ -45,7 +45,7 @@ impl Simd {
         let crc32x = has!("crc");
         let found = match name {
             Name::Crc32x => crc32x,
-            Name::Pmull => crc32x && has!("neon") && has!("aes"),
+            Name::Pmull => all([crc32x, has!("neon"), has!("aes")]),
         };
         found.then_some(Self(name))
     }
@@ -121,4 +121,8 @@ impl Simd {
             },
         }
     }
+}
+
+fn all<const N: usize>(has: [bool; N]) -> bool {
+    !has.contains(&false)
 }

@@ -91,8 +91,9 @@ fn load(from: &[u8; 16]) -> uint64x2_t {
 #[inline]
 #[target_feature(enable = "neon")]
 fn store(to: &mut [u8; 16], value: uint64x2_t) {
+    let value = vreinterpretq_u8_u64(value);
     // SAFETY: `to` is valid for writes of 16 bytes, and the instruction asks no alignment.
-    unsafe { vst1q_u8(to.as_mut_ptr(), vreinterpretq_u8_u64(value)) }
+    unsafe { vst1q_u8(to.as_mut_ptr(), value) }
 }
 
 #[inline]

@@ -14,8 +14,8 @@
 //! the reflected quotient as it stands. [`DIVISOR`] is P, `x^32` in bit 0, so that the product is in
 //! the sum reading: the remainder, and new register, is in bits 64 to 95.
 
-use crate::fold::Pair;
-use crate::poly::{P, times_x, x_to};
+use crate::fold::{Pair, x_to};
+use crate::poly::{P, times_x};
 
 /// The multipliers that add a block followed by `bytes` bytes to the sum.
 const fn to_end(bytes: i32) -> Pair {

@@ -48,12 +48,12 @@ impl Simd {
     const WORST_FIRST: [Name; 3] = [Name::Pclmul, Name::Avx2, Name::Avx512];
 
     fn detect(name: Name) -> Option<Self> {
-        let pclmul = has!("sse2") && has!("sse4.1") && has!("pclmulqdq");
-        let wide = pclmul && has!("vpclmulqdq");
+        let pclmul = all([has!("sse2"), has!("sse4.1"), has!("pclmulqdq")]);
+        let wide = all([pclmul, has!("vpclmulqdq")]);
         let found = match name {
             Name::Pclmul => pclmul,
-            Name::Avx2 => wide && has!("avx2"),
-            Name::Avx512 => wide && has!("avx512f") && has!("avx512bw") && has!("avx512vl"),
+            Name::Avx2 => all([wide, has!("avx2")]),
+            Name::Avx512 => all([wide, has!("avx512f"), has!("avx512bw"), has!("avx512vl")]),
         };
         found.then_some(Self(name))
     }
@@ -133,4 +133,8 @@ impl Simd {
             },
         }
     }
+}
+
+fn all<const N: usize>(has: [bool; N]) -> bool {
+    !has.contains(&false)
 }

@@ -45,10 +45,10 @@ pub use self::config::{AfXdpConfig, AttachMode, CopyMode, Description, QueueDesc
 use self::program::Steering;
 use self::rx::{Accepted, RxChunks};
 use self::socket::XdpSocket;
-use self::tx::TxFrames;
+use self::tx::{Committed, TxFrames};
 use self::umem::Umem;
 use super::interface::Interface;
-use super::{BURST, Chunk, Port, PortCounters, RxBurst, RxMeta, RxToken};
+use super::{BURST, Chunk, MAX_FRAME, Port, PortCounters, RxBurst, RxMeta, RxToken};
 use crate::sys;
 
 /// Queues a port has at most.
@@ -70,6 +70,8 @@ pub struct AfXdpPort {
     rx_length: usize,
     interface: Interface,
     description: Description,
+    /// Whether the TX ring was not empty when last looked at.
+    sending: bool,
     /// The queue whose turn it is to be asked first.
     next: usize,
     counters: PortCounters,
@@ -141,12 +143,13 @@ impl AfXdpPort {
     }
 
     /// Has the kernel send what is on the TX ring, if it wants to be told.
-    fn wake_tx(&self) {
+    fn wake_tx(&mut self) {
         let Some(queue) = self.queues.last() else { return };
         let Some(ring) = queue.socket.tx.as_ref() else { return };
         for _ in 0..TX_WAKEUPS {
             let before = ring.unconsumed();
-            if before == 0 || !ring.needs_wakeup() {
+            self.sending = before > 0;
+            if !self.sending || !ring.needs_wakeup() {
                 return;
             }
             let woken = queue.socket.wake_tx();
@@ -219,7 +222,9 @@ impl Port for AfXdpPort {
             queue.receive(out, &mut self.counters, &mut self.invalid_descriptors);
         }
         self.next = (self.next + 1) % count;
-        self.wake_tx();
+        if self.sending {
+            self.wake_tx();
+        }
         out.len() - before
     }
 
@@ -241,7 +246,7 @@ impl Port for AfXdpPort {
     }
 
     fn tx_reserve(&mut self, len: usize) -> Option<&mut [u8]> {
-        if !self.tx.can_send(len) {
+        if len > MAX_FRAME {
             return None;
         }
         let mut range = self.tx.reserve(len);
@@ -263,10 +268,14 @@ impl Port for AfXdpPort {
         let Some(ring) = self.queues.last_mut().and_then(|queue| queue.socket.tx.as_mut()) else {
             return;
         };
-        if self.tx.commit(len, ring).is_some() {
-            self.counters.tx_frames += 1;
-            // A frame is far below 2^64 bytes.
-            self.counters.tx_bytes += u64::try_from(len).unwrap_or(0);
+        match self.tx.commit(len, ring) {
+            Committed::Queued => {
+                self.counters.tx_frames += 1;
+                // A frame is far below 2^64 bytes.
+                self.counters.tx_bytes += u64::try_from(len).unwrap_or(0);
+            }
+            Committed::Refused => self.counters.tx_dropped += 1,
+            Committed::Nothing => {}
         }
     }
 

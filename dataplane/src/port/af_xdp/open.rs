@@ -72,6 +72,7 @@ impl AfXdpPort {
             umem,
             rx_length,
             interface,
+            sending: false,
             next: 0,
             counters: PortCounters::default(),
             invalid_descriptors: 0,

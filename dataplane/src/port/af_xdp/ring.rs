@@ -124,8 +124,11 @@ fn pointer<T>(mapping: &Mapping, offset: usize) -> NonNull<T> {
 #[derive(Debug)]
 pub(super) struct ProducerRing<T> {
     ring: Ring<T>,
-    /// The next entry to write; those below the shared index are visible to the kernel.
+    /// The next entry to write.
     next: u32,
+    /// The shared index: the kernel sees the entries below it. Kept here since reading the shared
+    /// one, or writing what it is already, costs the kernel's core its cache line.
+    published: u32,
     /// The kernel's index as last read: reading it costs a cache line from another core.
     consumed: u32,
 }
@@ -142,7 +145,7 @@ impl<T: Entry> ProducerRing<T> {
     }
 
     fn over(ring: Ring<T>) -> Self {
-        Self { next: 0, consumed: 0, ring }
+        Self { next: 0, published: 0, consumed: 0, ring }
     }
 
     /// Writes an entry, not visible to the kernel before [`Self::publish`]; false if it is full.
@@ -171,16 +174,18 @@ impl<T: Entry> ProducerRing<T> {
         fits(self.next, self.consumed, self.ring.size)
     }
 
-    /// Makes everything written visible: one ring update.
+    /// Makes everything written visible: one ring update, none if there is nothing new.
     pub(super) fn publish(&mut self) {
-        // Release: the entries, and the frames they name, are written before the index.
-        self.ring.producer().store(self.next, Ordering::Release);
+        if self.published != self.next {
+            self.published = self.next;
+            // Release: the entries, and the frames they name, are written before the index.
+            self.ring.producer().store(self.next, Ordering::Release);
+        }
     }
 
     /// How many entries are published that the kernel has not taken, as far as it says.
     pub(super) fn unconsumed(&self) -> u32 {
-        let produced = self.ring.producer().load(Ordering::Relaxed);
-        produced.wrapping_sub(self.ring.consumer().load(Ordering::Acquire))
+        self.published.wrapping_sub(self.ring.consumer().load(Ordering::Acquire))
     }
 
     /// Whether the kernel sleeps on this ring and wants a system call.
@@ -195,6 +200,8 @@ pub(super) struct ConsumerRing<T> {
     ring: Ring<T>,
     /// The next entry to read.
     next: u32,
+    /// The shared index.
+    released: u32,
     /// The kernel's index as last read.
     produced: u32,
 }
@@ -211,7 +218,7 @@ impl<T: Entry> ConsumerRing<T> {
     }
 
     fn over(ring: Ring<T>) -> Self {
-        Self { next: 0, produced: 0, ring }
+        Self { next: 0, released: 0, produced: 0, ring }
     }
 
     /// Takes the next entry; the kernel may reuse its place after [`Self::release`].
@@ -235,10 +242,14 @@ impl<T: Entry> ConsumerRing<T> {
         Some(unsafe { at.read_volatile() })
     }
 
-    /// Gives the places of everything taken back to the kernel: one ring update.
+    /// Gives the places of everything taken back to the kernel: one ring update, none if nothing
+    /// was taken.
     pub(super) fn release(&mut self) {
-        // Release: the entries are read before the kernel may overwrite them.
-        self.ring.consumer().store(self.next, Ordering::Release);
+        if self.released != self.next {
+            self.released = self.next;
+            // Release: the entries are read before the kernel may overwrite them.
+            self.ring.consumer().store(self.next, Ordering::Release);
+        }
     }
 }
 

@@ -10,6 +10,18 @@ use super::umem::{CHUNK, TX_FRAME};
 /// The shortest Ethernet frame there is: its header.
 const ETHERNET_HEADER: usize = 14;
 
+/// What became of a reservation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Committed {
+    /// It is in the ring.
+    Queued,
+    /// The socket cannot send a frame as long, or the ring has no room, which an honest kernel
+    /// does not let happen.
+    Refused,
+    /// There was none, or not for so many bytes.
+    Nothing,
+}
+
 /// The transmit frames of a socket.
 #[derive(Debug)]
 pub(super) struct TxFrames {
@@ -35,11 +47,6 @@ impl TxFrames {
         Self { base, with_kernel, free, reserved: None, longest, invalid: 0 }
     }
 
-    /// Whether a frame of `len` bytes could ever be sent.
-    pub(super) fn can_send(&self, len: usize) -> bool {
-        len <= self.longest
-    }
-
     /// Where `len` bytes may be written, from the part's start; `None` if no frame is free.
     /// What was reserved before and not committed is used again.
     pub(super) fn reserve(&mut self, len: usize) -> Option<std::ops::Range<usize>> {
@@ -52,30 +59,39 @@ impl TxFrames {
         Some(start..start + len)
     }
 
-    /// Describes the first `len` bytes of the reserved frame in the ring. `None` if there is no
-    /// reservation as long, or the ring has no room, which an honest kernel does not let happen.
+    /// Describes the first `len` bytes of the reserved frame in the ring.
     pub(super) fn commit(
         &mut self,
         len: usize,
         ring: &mut ProducerRing<libc::xdp_desc>,
-    ) -> Option<()> {
-        let (frame, reserved) = self.reserved.take()?;
-        let pieces = if len > CHUNK { 2 } else { 1 };
-        if !(ETHERNET_HEADER..=reserved).contains(&len) || !ring.has_room(pieces) {
+    ) -> Committed {
+        let Some((frame, reserved)) = self.reserved.take() else { return Committed::Nothing };
+        let descriptors = if len > CHUNK { 2 } else { 1 };
+        let asked_for = (ETHERNET_HEADER..=reserved).contains(&len);
+        if !asked_for || len > self.longest || !ring.has_room(descriptors) {
             self.free.push(frame);
-            return None;
+            return if asked_for { Committed::Refused } else { Committed::Nothing };
         }
-        let addr = u64::try_from(self.start(frame)).ok()?;
-        let first = u32::try_from(len.min(CHUNK)).ok()?;
-        let rest = u32::try_from(len.saturating_sub(CHUNK)).ok()?;
-        let options = if rest > 0 { libc::XDP_PKT_CONTD } else { 0 };
-        ring.push(libc::xdp_desc { addr, len: first, options });
-        if rest > 0 {
-            let addr = addr + u64::from(first);
-            ring.push(libc::xdp_desc { addr, len: rest, options: 0 });
+        let first = len.min(CHUNK);
+        let more = len > CHUNK;
+        ring.push(self.descriptor(frame, 0, first, more));
+        if more {
+            ring.push(self.descriptor(frame, CHUNK, len - CHUNK, false));
         }
-        *self.with_kernel.get_mut(index(frame))? = if rest > 0 { 0b11 } else { 0b01 };
-        Some(())
+        if let Some(chunks) = self.with_kernel.get_mut(index(frame)) {
+            *chunks = if more { 0b11 } else { 0b01 };
+        }
+        Committed::Queued
+    }
+
+    /// Describes `len` bytes at `offset` of a frame; `more` follow.
+    fn descriptor(&self, frame: u32, offset: usize, len: usize, more: bool) -> libc::xdp_desc {
+        // The frame memory is far below 2^64 bytes, a piece at most a chunk.
+        libc::xdp_desc {
+            addr: u64::try_from(self.start(frame) + offset).unwrap_or(u64::MAX),
+            len: u32::try_from(len).unwrap_or(0),
+            options: if more { libc::XDP_PKT_CONTD } else { 0 },
+        }
     }
 
     /// The kernel is done with the chunk at `address`.
@@ -123,10 +139,10 @@ mod tests {
     fn one_descriptor_up_to_a_chunk_and_two_above() {
         let (mut frames, mut ring) = frames();
         assert_eq!(frames.reserve(MAX_FRAME), Some(BASE..BASE + MAX_FRAME));
-        frames.commit(4096, &mut ring).expect("room");
+        assert_eq!(frames.commit(4096, &mut ring), Committed::Queued);
         let range = frames.reserve(MAX_FRAME).expect("another");
         assert_eq!(range.start, BASE + TX_FRAME);
-        frames.commit(4097, &mut ring).expect("room");
+        assert_eq!(frames.commit(4097, &mut ring), Committed::Queued);
         let got = ring::fake::entries(&ring);
         let addr = u64::try_from(BASE).expect("small");
         let flat: Vec<_> = got.iter().map(|d| (d.addr - addr, d.len, d.options)).collect();
@@ -139,7 +155,7 @@ mod tests {
         let mut starts = Vec::new();
         while let Some(range) = frames.reserve(4200) {
             starts.push(u64::try_from(range.start).expect("small"));
-            frames.commit(4200, &mut ring).expect("room for all");
+            assert_eq!(frames.commit(4200, &mut ring), Committed::Queued);
         }
         assert_eq!(starts.len(), 4);
         frames.complete(starts[2] + 4096);
@@ -153,7 +169,7 @@ mod tests {
     fn completions_of_what_was_not_sent_free_nothing() {
         let (mut frames, mut ring) = frames();
         frames.reserve(64).expect("free");
-        frames.commit(64, &mut ring).expect("room");
+        assert_eq!(frames.commit(64, &mut ring), Committed::Queued);
         let start = u64::try_from(BASE).expect("small");
         for (n, address) in (1..).zip([
             0,
@@ -178,11 +194,22 @@ mod tests {
         for len in 0..1000 {
             assert!(frames.reserve(len).is_some());
         }
-        assert_eq!(frames.commit(1000, &mut ring), None, "longer than reserved");
-        assert_eq!(frames.commit(64, &mut ring), None, "no reservation");
+        assert_eq!(frames.commit(1000, &mut ring), Committed::Nothing, "longer than reserved");
+        assert_eq!(frames.commit(64, &mut ring), Committed::Nothing, "no reservation");
         frames.reserve(64).expect("free");
-        assert_eq!(frames.commit(13, &mut ring), None, "no Ethernet frame");
+        assert_eq!(frames.commit(13, &mut ring), Committed::Nothing, "no Ethernet frame");
         assert_eq!(frames.free.len(), 4);
         assert!(ring::fake::entries(&ring).is_empty());
+    }
+
+    #[test]
+    fn a_socket_with_one_chunk_a_frame_refuses_longer_ones() {
+        let mut frames = TxFrames::new(BASE, 4, CHUNK);
+        let mut ring = ring::fake::producer(8);
+        for (len, committed) in [(4097, Committed::Refused), (4096, Committed::Queued)] {
+            assert!(frames.reserve(MAX_FRAME).is_some(), "whatever will be written there");
+            assert_eq!(frames.commit(len, &mut ring), committed);
+        }
+        assert_eq!(frames.free.len(), 3);
     }
 }

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use roce_crc::{Crc, Crc32, SmallTable};
+use roce_crc::{Crc, Crc32, INITIAL, Kernel, NibbleTable, SmallTable};
 
 /// The definition, bit by bit, sharing nothing with the crate.
 fn reference(bytes: &[u8]) -> u32 {
@@ -52,4 +52,23 @@ fuzz_target!(|input: &[u8]| {
     assert_eq!(roce_crc::crc32(bytes), expected);
     assert_eq!(in_pieces::<Crc>(bytes, [a, b, c, d], skew), expected);
     assert_eq!(in_pieces::<SmallTable>(bytes, [a, b, c, d], skew), expected);
+    assert_eq!(in_pieces::<NibbleTable>(bytes, [a, b, c, d], skew), expected);
+
+    let mut masked = bytes.to_vec();
+    let mut ones = [0; 64];
+    for (at, byte) in ones.iter_mut().enumerate() {
+        // Any pattern will do, if it differs from input to input.
+        *byte = if at % 8 == usize::from(skew & 7) { a } else { b & c };
+    }
+    for (byte, ones) in masked.iter_mut().zip(ones) {
+        *byte |= ones;
+    }
+    let expected_masked = reference(&masked);
+    for kernel in Kernel::all().filter_map(|(_, kernel)| kernel) {
+        assert_eq!(!kernel.update(INITIAL, bytes), expected, "{kernel:?}");
+        assert_eq!(!kernel.update_masked(INITIAL, bytes, &ones), expected_masked, "{kernel:?}");
+        let mut to = vec![0; bytes.len()];
+        assert_eq!(!kernel.copy_update(INITIAL, &mut to, bytes), expected, "{kernel:?}");
+        assert_eq!(to, bytes);
+    }
 });

@@ -48,5 +48,5 @@ fuzz_target!(|input: &[u8]| {
     assert_eq!(verdict, frame.verify_icrc_with::<SmallTable>());
     let truncated = IcrcVerdict::NotCheckable(NotCheckable::Truncated);
     assert_eq!(verdict == truncated, frame.missing() > 0);
-    assert!(!format!("{frame:?} {} {}", frame.opcode(), frame.psn()).is_empty());
+    assert!(!format!("{} {} {:?}", frame.opcode(), frame.psn(), frame.aeth()).is_empty());
 });

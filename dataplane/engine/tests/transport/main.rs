@@ -1,0 +1,19 @@
+//! The engine against packets made by hand, and against itself on a virtual clock.
+//!
+//! [`lone::Lone`] is an engine whose peer is the test: it is handed packets and must answer with
+//! exactly these. [`pair::Pair`] is two engines and a wire.
+
+mod host;
+mod lone;
+mod packet;
+mod pair;
+
+mod arrival;
+mod duplicates;
+mod operations;
+mod ordering;
+mod refusals;
+mod requester;
+mod responder;
+mod retries;
+mod states;

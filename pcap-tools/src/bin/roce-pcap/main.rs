@@ -1,0 +1,60 @@
+//! `roce-pcap`: decode and judge RoCEv2 captures at the desk and in CI.
+
+mod check;
+mod decode;
+mod explain;
+mod input;
+
+use std::io::{self, BufWriter, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Decode and judge RoCEv2 captures (pcap and pcapng).
+///
+/// Exit status: 0 clean, 1 findings, 2 unusable input or arguments.
+#[derive(Parser)]
+#[command(version, about, long_about = None)]
+#[command(after_help = "Exit status: 0 clean, 1 findings, 2 unusable input or arguments.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Show packets: one line each, every field, or JSON
+    Decode(decode::Args),
+    /// Judge captures by the rules of the specification
+    Check(check::Args),
+    /// Print the page of a rule, or the list of all rules
+    Explain(explain::Args),
+}
+
+/// How a run ended.
+enum Outcome {
+    Clean,
+    Findings,
+    Unusable,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let mut out = BufWriter::with_capacity(64 * 1024, io::stdout().lock());
+    let outcome = match cli.command {
+        Command::Decode(args) => decode::run(&args, &mut out),
+        Command::Check(args) => check::run(&args, &mut out),
+        Command::Explain(args) => explain::run(&args, &mut out),
+    };
+    match outcome.and_then(|outcome| out.flush().map(|()| outcome)) {
+        Ok(Outcome::Clean) => ExitCode::SUCCESS,
+        Ok(Outcome::Findings) => ExitCode::from(1),
+        Ok(Outcome::Unusable) => ExitCode::from(2),
+        // Whoever read our output has seen enough (`roce-pcap decode ... | head`).
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("roce-pcap: cannot write the output: {error}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The page of each rule: what it asks for, when the capture cannot tell, what to look at.
+
+use super::rule::Rule;
+
+impl Rule {
+    /// What the rule asks for, in one line.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        self.text().0
+    }
+
+    /// The rule's page, as `roce-pcap explain` prints it below the heading.
+    #[must_use]
+    pub const fn page(self) -> &'static str {
+        self.text().1
+    }
+
+    const fn text(self) -> (&'static str, &'static str) {
+        match self {
+            Self::IpUdpLength => (
+                "The lengths in the IP and UDP headers agree",
+                "IPv4's total length less its header, IPv6's payload length, and UDP's length are \
+the same number. Receivers take the ICRC from where the IP length says the packet ends, so a packet \
+whose lengths disagree is dropped.\n\n\
+Bytes after the IP packet (Ethernet padding) do not count.",
+            ),
+            Self::IpFragment => (
+                "RoCEv2 packets are not fragmented",
+                "No receiver puts fragments of RoCEv2 together. A fragment means that a router \
+between the two hosts has a smaller MTU than the path MTU calls for, and that the sender did not set \
+the don't-fragment flag (see IPV4-DF).\n\n\
+Only the first fragment of a packet shows its UDP port; later ones count as other traffic.",
+            ),
+            Self::Ipv4Options => (
+                "IPv4 headers carry no options",
+                "The RoCEv2 annex asks for a header length of five words. NICs parse packets at \
+fixed offsets and drop what has options.",
+            ),
+            Self::Ipv4Df => (
+                "IPv4 packets carry the don't-fragment flag",
+                "A packet that may be fragmented on its way arrives in pieces that no receiver \
+puts together. Most receivers do not look at the flag.",
+            ),
+            Self::RoceLength => (
+                "There is room for every header, the pad and the ICRC",
+                "Measured from the BTH: 12 bytes, the extension headers the opcode calls for, as \
+many pad bytes as the BTH counts, and 4 bytes of ICRC. The shortest RoCEv2 packet has a UDP length \
+of 24.\n\n\
+Unknown where the capture's snap length cut the headers.",
+            ),
+            Self::RoceIcrc => (
+                "The ICRC is right",
+                "CRC-32 over eight bytes of ones, IP, UDP, BTH, extension headers, payload and \
+pad, with the fields that may change on the way set to ones: IPv4 type of service, time to live and \
+checksum; IPv6 traffic class, flow label and hop limit; UDP checksum; BTH byte 4. It is stored \
+least significant byte first; both values here are in wire order.\n\n\
+A wrong one means damage on the way, or a box that rewrote addresses, ports or the BTH without a new \
+ICRC. Nothing else in such a packet is judged. Two faults of Linux are named where they match: rxe's \
+FLUSH, whose ICRC covers BTH, FETH and RETH a second time, unmasked; and rxe up to 2019, which left \
+the pad bytes out.\n\n\
+Unknown where the capture cut the packet, or where the field is zero because the packet was captured \
+before the sender's hardware filled it in.",
+            ),
+            Self::BthVersion => (
+                "The transport header version is 0",
+                "There is no other version. Receivers drop the packet.",
+            ),
+            Self::BthReserved => (
+                "Reserved bits of the BTH are zero",
+                "Six bits beside FECN and BECN and seven beside the acknowledge request. \
+Receivers ignore them, so this is for information. The first six are not covered by the ICRC: a \
+switch may have set them.",
+            ),
+            Self::BthPad => (
+                "The pad count fits the payload",
+                "Payload and pad together end on a multiple of four bytes, and there are no more \
+pad bytes than that takes.",
+            ),
+            Self::BthPadBytes => (
+                "Pad bytes are zero",
+                "Senders write zeroes. Receivers do not look, but the ICRC covers them.",
+            ),
+            Self::BthOpcode => (
+                "The opcode has a meaning",
+                "Reserved opcodes are dropped. 0x80 is the congestion notification of native \
+InfiniBand; RoCEv2's is 0x81.\n\n\
+Unknown for the range left to manufacturers, 0xC0 to 0xFF.",
+            ),
+            Self::BthAckReq => (
+                "Unreliable services ask for no acknowledgement",
+                "There is no acknowledgement on UC and UD. Receivers ignore the bit, so this is for \
+information. Linux sets it on management datagrams, where it is not reported.",
+            ),
+            Self::PayloadLength => (
+                "The payload has a length that its opcode allows",
+                "First and Middle packets carry exactly one path MTU (256, 512, 1024, 2048 or \
+4096 bytes), Last at least one byte, Only up to 4096, ATOMIC WRITE eight, and requests and answers \
+without data none. A responder answers other lengths with an invalid-request NAK.",
+            ),
+            Self::PayloadMtu => (
+                "The payload fits the path MTU of its connection",
+                "The first First or Middle packet shows the path MTU; it stays the same for the \
+life of the connection, in both directions. First and Middle packets carry exactly that much, others \
+no more.\n\n\
+Judged only where the packet follows the one before it; elsewhere the queue pair may serve another \
+connection.",
+            ),
+            Self::RethDmaLen => (
+                "No message is longer than 2147483648 bytes",
+                "The DMA length in the RETH is the length of the whole message, at most 2^31 \
+bytes. A responder answers more with an invalid-request NAK.",
+            ),
+            Self::AethSyndrome => (
+                "The syndrome has a meaning and fits its packet",
+                "Acknowledge packets carry an ACK, an RNR NAK or one of five NAK codes; READ \
+responses and atomic acknowledges carry an ACK, since a refusal has a packet of its own.",
+            ),
+            Self::CnpFormat => (
+                "A congestion notification packet has its fixed form",
+                "Opcode 0x81 with BECN set, no solicited event, MigReq, acknowledge request or \
+PSN, and sixteen reserved bytes of zero. Its UDP source port may be anything.",
+            ),
+            Self::MadQp1 => (
+                "What goes to QP1 is a management datagram",
+                "A UD SEND of 256 bytes from QP1 with Q_Key 0x80010000 and MAD base version 1. \
+The connection manager drops everything else, and connections time out.",
+            ),
+            Self::QpService => (
+                "A queue pair keeps its service",
+                "The upper three bits of the opcode are the service, a property of the queue \
+pair. A packet of another service is dropped silently.\n\n\
+Judged only where the PSN is the one that comes next; elsewhere the QPN may have a new owner.",
+            ),
+            Self::RcMessageOrder => (
+                "First, Middle and Last come in order",
+                "After a First or Middle comes a Middle or Last of the same operation, after a \
+Last or Only something that starts a message. A responder answers anything else with an \
+invalid-request NAK. Holds for RC, XRC and UC.\n\n\
+Judged only between packets whose PSNs follow each other: what was lost between others is not known.",
+            ),
+            Self::RcWriteLength => (
+                "A WRITE carries the bytes its RETH promises",
+                "The payloads from First to Last (or of the Only) add up to the DMA length. A \
+responder answers anything else with an invalid-request NAK.\n\n\
+Judged only where every packet of the message was captured in order.",
+            ),
+            Self::RcPsnGap => (
+                "PSNs follow each other",
+                "Never a violation by itself, hence always unknown: the missing packets may have \
+been lost in the network before the tap, dropped by the tap or its buffers, or come later in the \
+file (several paths, merged mirrors). A sequence NAK for the first missing PSN says that the \
+responder missed them too.\n\n\
+What to look at: drop counters of the switches on the way (congestion without PFC or ECN), and of \
+the capture itself.",
+            ),
+            Self::RcRetransmission => (
+                "What is sent again is the same",
+                "A request that is sent again has the PSN, opcode and length it had before; only a \
+READ may be cut to what is still missing.\n\n\
+Unknown where the request had been acknowledged: the queue pair then more likely serves a new \
+connection.",
+            ),
+            Self::RcAckPsn => (
+                "Answers carry PSNs of requests",
+                "The PSN of an ACK, a NAK or a READ response is that of a request that was sent. \
+Requesters ignore others.\n\n\
+RC packets do not name their sender's queue pair, so which flow answers which is learned from \
+matching PSNs. Unknown where that is not known yet, where the request may have been missed by the \
+tap, and where it was sent before the capture began. A failure needs a pair that has matched many \
+times and dozens of later requests that still do not reach the PSN.",
+            ),
+            Self::RcMsn => (
+                "Message sequence numbers only grow, by no more than there are messages",
+                "The MSN in an AETH counts the messages the responder has completed; a READ may \
+count when it starts. A newer PSN never comes with a smaller MSN, nor with one that grew by more \
+than the requests in between.\n\n\
+Old answers that come again are not judged: their MSN may be that of then or of now.",
+            ),
+            Self::RcNakRepeat => (
+                "A gap draws one NAK",
+                "After a sequence NAK the responder stays silent until the missing PSN arrives. \
+Requesters go back at each NAK, so a second one doubles the retransmission.\n\n\
+Judged only where the second NAK is no copy of the first and nothing was sent again in between.",
+            ),
+            Self::RcReadOrder => (
+                "READ responses come as First, Middle, Last",
+                "Judged between responses whose PSNs follow each other. A response may start \
+anew in the middle where a READ was sent again from there.",
+            ),
+            Self::RcReadResponse => (
+                "READ responses carry what their request asked for",
+                "Each response but the last carries one path MTU, the last what remains of the \
+DMA length, and FLUSH and ATOMIC WRITE are answered by an empty response.\n\n\
+Unknown where the request was not seen, the pair of flows is not sure, or the path MTU is not known.",
+            ),
+            Self::RcAtomicAck => (
+                "An atomic acknowledge answers an atomic",
+                "The request with its PSN is a COMPARE SWAP or FETCH ADD. A refused atomic is \
+answered by an Acknowledge with a NAK instead.\n\n\
+Unknown where the request was not seen.",
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_has_a_page() {
+        for rule in Rule::ALL {
+            assert!(rule.title().len() > 10 && !rule.title().ends_with('.'), "{rule}");
+            assert!(rule.page().ends_with('.') && !rule.page().contains("  "), "{rule}");
+        }
+    }
+}

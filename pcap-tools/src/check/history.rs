@@ -1,0 +1,128 @@
+//! The recent requests of a flow, by PSN.
+
+use std::collections::VecDeque;
+
+use roce_codec::ib::{Opcode, Operation, PathMtu, Psn};
+
+/// Requests remembered; a power of two.
+const REMEMBERED: usize = 256;
+/// READ-like requests remembered: more than any device agrees to have outstanding.
+const READS: usize = 256;
+
+/// A request that was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Past {
+    pub(super) psn: Psn,
+    pub(super) opcode: Opcode,
+    pub(super) payload_len: u16,
+}
+
+/// A ring of the last requests, found by PSN.
+#[derive(Debug)]
+pub(super) struct History(Box<[Option<Past>; REMEMBERED]>);
+
+impl History {
+    pub(super) fn new() -> Self {
+        Self(Box::new([None; REMEMBERED]))
+    }
+
+    fn slot(psn: Psn) -> usize {
+        usize::from(u16::try_from(psn.get() % 256).unwrap_or_default())
+    }
+
+    #[inline]
+    pub(super) fn insert(&mut self, past: Past) {
+        self.0[Self::slot(past.psn)] = Some(past);
+    }
+
+    /// The request with that PSN, if it is remembered.
+    #[inline]
+    pub(super) fn get(&self, psn: Psn) -> Option<Past> {
+        self.0[Self::slot(psn)].filter(|past| past.psn == psn)
+    }
+}
+
+/// A READ, FLUSH or ATOMIC WRITE request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Read {
+    pub(super) psn: Psn,
+    pub(super) operation: Operation,
+    /// Bytes asked for; 0 unless it is a READ.
+    pub(super) len: u32,
+}
+
+impl Read {
+    /// Responses it takes.
+    #[inline]
+    pub(super) fn packets(&self, mtu: PathMtu) -> u32 {
+        mtu.packets(self.len)
+    }
+
+    /// Whether `psn` is one of its responses.
+    #[inline]
+    pub(super) fn covers(&self, psn: Psn, mtu: PathMtu) -> bool {
+        psn.is_within(self.psn, self.psn.add(self.packets(mtu) - 1))
+    }
+
+    /// Payload of the response with that PSN, which it must cover, and whether it is the last.
+    #[inline]
+    pub(super) fn response(&self, psn: Psn, mtu: PathMtu) -> (u32, bool) {
+        let index = psn.distance_from(self.psn).unsigned_abs();
+        let before = index.saturating_mul(mtu.bytes());
+        let left = self.len.saturating_sub(before);
+        (left.min(mtu.bytes()), index + 1 == self.packets(mtu))
+    }
+}
+
+/// The last READ-like requests, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Reads(VecDeque<Read>);
+
+impl Reads {
+    pub(super) fn push(&mut self, read: Read) {
+        if self.0.len() >= READS {
+            self.0.pop_front();
+        }
+        self.0.push_back(read);
+    }
+
+    /// The newest one that `psn` answers. A response is near the last ones that were asked for,
+    /// so the newest are looked at first.
+    #[inline]
+    pub(super) fn covering(&self, psn: Psn, mtu: PathMtu) -> Option<Read> {
+        self.0.iter().rev().find(|read| read.covers(psn, mtu)).copied()
+    }
+
+    /// Whether one starts at `psn`.
+    pub(super) fn starts_at(&self, psn: Psn) -> bool {
+        self.0.iter().any(|read| read.psn == psn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn responses_of_a_read() {
+        let read = Read { psn: Psn::new(0xff_ffff), operation: Operation::ReadRequest, len: 3000 };
+        let mtu = PathMtu::Mtu1024;
+        assert_eq!(read.packets(mtu), 3);
+        assert_eq!(read.response(Psn::new(0xff_ffff), mtu), (1024, false));
+        assert_eq!(read.response(Psn::new(0), mtu), (1024, false));
+        assert_eq!(read.response(Psn::new(1), mtu), (952, true));
+        assert!(!read.covers(Psn::new(2), mtu));
+        let empty = Read { len: 0, ..read };
+        assert_eq!(empty.response(read.psn, mtu), (0, true));
+    }
+
+    #[test]
+    fn old_requests_are_forgotten_not_mistaken() {
+        let mut history = History::new();
+        let past = |psn| Past { psn, opcode: Opcode::RC_SEND_ONLY, payload_len: 1 };
+        history.insert(past(Psn::new(5)));
+        assert_eq!(history.get(Psn::new(5)), Some(past(Psn::new(5))));
+        history.insert(past(Psn::new(5 + 256)));
+        assert_eq!(history.get(Psn::new(5)), None);
+    }
+}

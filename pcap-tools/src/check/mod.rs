@@ -1,0 +1,364 @@
+//! Judging captures: is what was captured RoCEv2 as the specification has it?
+//!
+//! [`check`] reads a whole capture into a [`Report`]; [`Checker`] takes packets one by one and
+//! hands out findings as they arise. Each [`Rule`] comes to one of three verdicts: pass, fail, or
+//! unknown where the capture cannot tell (it started mid-stream, shows one direction only, is cut
+//! by its snap length, or was taken on the far side of a loss). Lost, repeated and reordered
+//! packets break no rule by themselves.
+//!
+//! Memory is a fixed amount a flow, however long the capture is.
+//!
+//! ```no_run
+//! let reader = roce_pcap::capture::Reader::open("trace.pcapng")?;
+//! let report = roce_pcap::check(reader);
+//! for finding in report.failures() {
+//!     println!("{finding}");
+//! }
+//! # Ok::<(), roce_pcap::capture::CaptureError>(())
+//! ```
+
+mod catalogue;
+mod flow;
+mod history;
+mod icrc;
+mod judge;
+mod opcode;
+mod output;
+mod packet;
+mod pairing;
+mod report;
+mod request;
+mod response;
+mod rule;
+
+use std::io::Read;
+
+use roce_codec::Frame;
+use roce_codec::ib::{PathMtu, Qpn, Service};
+use roce_engine::rules::length::{self, LengthFault};
+
+use crate::capture::{Packet, Reader};
+use crate::dissect::{Dissected, Fault, Malformed, dissect};
+
+pub use flow::FlowKey;
+pub use report::{Counts, Finding, Report, Summary};
+pub use rule::{Rule, Severity, Verdict};
+
+use flow::{Flow, FlowId, FlowTable};
+use icrc::Trust;
+use judge::{At, Judge};
+use packet::Seen;
+use pairing::Pairing;
+use request::{Arrival, Known, RequestStream};
+use response::Fit;
+
+/// Judges a whole capture.
+///
+/// It never fails: what keeps the capture from being read to its end is in [`Report::error`].
+pub fn check<R: Read>(mut reader: Reader<R>) -> Report {
+    let mut checker = Checker::new();
+    let mut findings = Vec::new();
+    let mut findings_dropped = 0;
+    let mut error = None;
+    let mut keep = |new: &[Finding]| {
+        for finding in new {
+            if findings.len() < Report::MAX_FINDINGS {
+                findings.push(finding.clone());
+            } else {
+                findings_dropped += 1;
+            }
+        }
+    };
+    while let Some(packet) = reader.next_packet() {
+        match packet {
+            Ok(packet) => keep(checker.packet(&packet)),
+            Err(stop) => error = Some(stop),
+        }
+    }
+    keep(checker.finish());
+    let (summary, rules) = (checker.summary(), checker.rules());
+    Report { summary, findings, findings_dropped, rules, error }
+}
+
+/// Judges packets one by one.
+#[derive(Debug)]
+pub struct Checker {
+    flows: FlowTable,
+    pairing: Pairing,
+    judge: Judge,
+    summary: Summary,
+    /// Rules called unknown of packets that belong to no flow.
+    told: u64,
+}
+
+impl Default for Checker {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Checker {
+    /// Knows nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            flows: FlowTable::new(),
+            pairing: Pairing::default(),
+            judge: Judge::new(),
+            summary: Summary::default(),
+            told: 0,
+        }
+    }
+
+    /// Judges the next packet; the findings it settles are lent until the next call. A finding
+    /// may speak of an earlier packet.
+    #[inline]
+    pub fn packet(&mut self, packet: &Packet<'_>) -> &[Finding] {
+        self.judge.clear();
+        self.summary.packets += 1;
+        let at = At { packet: packet.number, time_ns: packet.timestamp_ns, flow: None };
+        match dissect(packet) {
+            Dissected::Roce(frame) => self.frame(&frame, at),
+            Dissected::Malformed(malformed) => self.malformed(malformed, at),
+            Dissected::Other(_) => {}
+        }
+        self.judge.findings()
+    }
+
+    /// The capture has ended: settles what waited for more packets.
+    pub fn finish(&mut self) -> &[Finding] {
+        self.judge.clear();
+        for flow in self.flows.iter_mut() {
+            if let Some(requests) = &mut flow.requests {
+                requests.finish(&mut flow.told, &mut self.judge);
+            }
+        }
+        self.judge.findings()
+    }
+
+    /// The numbers so far.
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        let mut summary = self.summary;
+        summary.flows = u64::try_from(self.flows.len()).unwrap_or(u64::MAX);
+        for counts in self.judge.counts() {
+            summary.pass += counts.pass;
+            summary.fail += counts.fail;
+            summary.unknown += counts.unknown;
+        }
+        let icrc = self.judge.counts()[Rule::RoceIcrc.index()];
+        summary.icrc_valid = icrc.pass;
+        summary.icrc_invalid = icrc.fail;
+        summary.icrc_uncheckable = icrc.unknown;
+        summary
+    }
+
+    /// Verdicts by rule so far, in the order of [`Rule::ALL`].
+    #[must_use]
+    pub fn rules(&self) -> Vec<(Rule, Counts)> {
+        Rule::ALL.iter().copied().zip(self.judge.counts().iter().copied()).collect()
+    }
+
+    #[inline]
+    fn frame(&mut self, frame: &Frame<'_>, at: At) {
+        self.summary.roce_packets += 1;
+        let seen = Seen::new(frame);
+        let key = FlowKey { src: frame.src(), dst: frame.dst(), dest_qp: seen.bth.dest_qp };
+        let id = self.flows.find(key);
+        let at = At { flow: Some(key), ..at };
+        let told = &mut self.flows.get_mut(id).told;
+        if icrc::check(frame, at, told, &mut self.judge) == Trust::Damaged {
+            return;
+        }
+        packet::check(&seen, at, told, &mut self.judge);
+        if seen.bth.dest_qp == Qpn::GSI {
+            return;
+        }
+        match seen.info.service {
+            Service::Rc | Service::Uc | Service::Xrc if seen.info.is_request() => {
+                self.request(&seen, id, at);
+            }
+            Service::Rc | Service::Xrc if seen.info.is_response() => self.response(&seen, id, at),
+            Service::Ud | Service::Rd => self.other_service(&seen, id, at),
+            _ => {}
+        }
+    }
+
+    #[cold]
+    fn malformed(&mut self, malformed: Malformed, at: At) {
+        self.summary.roce_packets += 1;
+        let icrc = ("a whole packet".into(), malformed.to_string(), "no ICRC to check".into());
+        self.judge.unknown_once(Rule::RoceIcrc, at, &mut self.told, || icrc);
+        let rule = match malformed.fault {
+            Fault::IpUdpLength => Rule::IpUdpLength,
+            Fault::TooShort => Rule::RoceLength,
+            Fault::Fragment => Rule::IpFragment,
+            Fault::Ipv4Options => Rule::Ipv4Options,
+            Fault::Cut => {
+                let words = ("whole headers".into(), malformed.to_string(), "cut".into());
+                self.judge.unknown_once(Rule::RoceLength, at, &mut self.told, || words);
+                return;
+            }
+        };
+        let expected = match malformed.fault {
+            Fault::IpUdpLength => "IP and UDP lengths that agree",
+            Fault::TooShort => "room for the opcode's headers, pad and ICRC",
+            Fault::Fragment => "whole packets",
+            _ => "an IPv4 header of 20 bytes",
+        };
+        let message = "the packet cannot be read".into();
+        self.judge.fail(rule, at, (expected.into(), malformed.to_string(), message));
+    }
+
+    /// What is known of a flow and of the one in the other direction.
+    #[inline]
+    fn known(flow: &Flow, peer_mtu: Option<PathMtu>) -> Known {
+        Known { confident: flow.peer.is_confident(), mtu: flow.mtu.or(peer_mtu) }
+    }
+
+    #[inline]
+    fn peer_mtu(&mut self, id: FlowId) -> Option<PathMtu> {
+        let peer = self.flows.get_mut(id).peer.flow()?;
+        self.flows.get_mut(peer).mtu
+    }
+
+    #[inline]
+    fn request(&mut self, seen: &Seen<'_, '_>, id: FlowId, at: At) {
+        let arrival = match &self.flows.get_mut(id).requests {
+            Some(requests) => requests.arrival(seen),
+            None => Arrival::NewConnection,
+        };
+        if arrival == Arrival::NewConnection {
+            self.new_connection(id);
+        }
+        let peer = self.flows.get_mut(id).peer.flow();
+        // The pair is as sure as the answers in the other direction have made it.
+        let (peer_mtu, confident, settled) = match peer.map(|peer| self.flows.get_mut(peer)) {
+            Some(peer) => (peer.mtu, peer.peer.is_confident(), peer.peer.is_settled()),
+            None => (None, false, false),
+        };
+        let flow = self.flows.get_mut(id);
+        check_mtu(flow, peer_mtu, seen, arrival == Arrival::InOrder, at, &mut self.judge);
+        let known = Known { confident, ..Self::known(flow, peer_mtu) };
+        match &mut flow.requests {
+            Some(requests) => {
+                requests.request(seen, arrival, known, at, &mut flow.told, &mut self.judge);
+            }
+            none => {
+                let requests = RequestStream::new(seen, known, at, &mut self.judge);
+                *none = Some(Box::new(requests));
+            }
+        }
+        // Requests that are likely to be answered under their own PSN: those that ask for it, and
+        // the first of a message, which is where refusals are.
+        let answered = seen.bth.ack_req || seen.info.position.starts();
+        if !settled && answered && opcode::is_reliable(seen.info.service) {
+            self.pairing.request(&mut self.flows, id, seen.bth.psn);
+        }
+    }
+
+    /// The flow's QPNs serve a new connection, or its first one: nothing known holds any more.
+    #[cold]
+    fn new_connection(&mut self, id: FlowId) {
+        pairing::part(&mut self.flows, id);
+        let flow = self.flows.get_mut(id);
+        if let Some(mut requests) = flow.requests.take() {
+            requests.finish(&mut flow.told, &mut self.judge);
+            flow.mtu = None;
+        }
+    }
+
+    #[inline]
+    fn response(&mut self, seen: &Seen<'_, '_>, id: FlowId, at: At) {
+        let psn = seen.bth.psn;
+        if self.flows.get_mut(id).responses.restart_if_far(psn) {
+            pairing::part(&mut self.flows, id);
+        }
+        if self.flows.get_mut(id).peer.flow().is_none() {
+            self.pairing.response(&mut self.flows, id, psn);
+        }
+        let peer_mtu = self.peer_mtu(id);
+        let flow = self.flows.get_mut(id);
+        let in_order = flow.responses.continues(psn);
+        check_mtu(flow, peer_mtu, seen, in_order, at, &mut self.judge);
+        let peer = flow.peer.flow();
+        let Some([flow, peer]) = peer.and_then(|peer| self.flows.pair_mut(id, peer)) else {
+            self.response_alone(seen, id, at);
+            return;
+        };
+        let known = Self::known(flow, peer_mtu);
+        let Some(requests) = &mut peer.requests else { return };
+        let Flow { responses, told, .. } = flow;
+        let judge = &mut self.judge;
+        responses.check_read_order(seen, Some((requests, known)), at, told, judge);
+        let give_up = match responses.check_against(seen, requests, known, at, told, judge) {
+            Fit::Confirmed => {
+                flow.peer.confirm();
+                false
+            }
+            Fit::Open => false,
+            Fit::Misfit => flow.peer.misfit(),
+        };
+        if give_up {
+            pairing::part(&mut self.flows, id);
+        }
+    }
+
+    /// A response whose requests are not known.
+    fn response_alone(&mut self, seen: &Seen<'_, '_>, id: FlowId, at: At) {
+        let Flow { responses, told, .. } = self.flows.get_mut(id);
+        responses.check_read_order(seen, None, at, told, &mut self.judge);
+        self.judge.unknown_once(Rule::RcAckPsn, at, told, || {
+            let message = "which requests it answers is not known: the other direction is missing, \
+                           or has not matched yet";
+            ("a request seen before".into(), seen.bth.psn.to_string(), message.into())
+        });
+    }
+
+    /// A datagram in a flow of connected requests, with the PSN that comes next there.
+    fn other_service(&mut self, seen: &Seen<'_, '_>, id: FlowId, at: At) {
+        let flow = self.flows.get_mut(id);
+        let is_next = |requests: &RequestStream| requests.arrival(seen) == Arrival::InOrder;
+        if flow.requests.as_deref().is_some_and(is_next) {
+            let found = format!("{:?}", seen.info.service);
+            let message = "the next request is of another service".into();
+            self.judge.fail(Rule::QpService, at, ("a connected service".into(), found, message));
+        }
+    }
+}
+
+/// The payload against the path MTU, which a First or Middle shows. A connection keeps it, so a
+/// packet in order that shows another one is wrong; elsewhere the connection may be another one.
+#[inline]
+fn check_mtu(
+    flow: &mut Flow,
+    peer_mtu: Option<PathMtu>,
+    seen: &Seen<'_, '_>,
+    in_order: bool,
+    at: At,
+    judge: &mut Judge,
+) {
+    if !seen.info.payload {
+        return;
+    }
+    let shown = if seen.info.position.ends() { None } else { opcode::mtu_of(seen.payload_len) };
+    let Some(mtu) = flow.mtu.or(peer_mtu) else {
+        flow.mtu = shown;
+        return;
+    };
+    let len = u32::try_from(seen.payload_len).unwrap_or(u32::MAX);
+    let verdict = length::packet(seen.info.position, len, Some(mtu));
+    if verdict.fault().is_none_or(|fault| fault == LengthFault::EmptyLast) {
+        judge.pass(Rule::PayloadMtu);
+    } else if in_order {
+        let expected = match seen.info.position.ends() {
+            true => format!("at most {mtu} bytes"),
+            false => format!("{mtu} bytes"),
+        };
+        let found = format!("{len} bytes");
+        let message = format!("{} against the path MTU of its connection", seen.bth.opcode);
+        judge.fail(Rule::PayloadMtu, at, (expected, found, message));
+    } else {
+        flow.mtu = shown;
+    }
+}

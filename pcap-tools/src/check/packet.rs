@@ -1,0 +1,199 @@
+//! Rules that one packet alone can keep or break.
+
+use roce_codec::Frame;
+use roce_codec::ib::{AethKind, Bth, HeaderKind, Opcode, OpcodeClass, OpcodeInfo, Operation};
+use roce_codec::ib::{QKey, Qpn, Service};
+use roce_codec::net::{Ip, Ipv4};
+use roce_engine::rules::length::MAX_MESSAGE;
+
+use super::judge::{At, Judge};
+use super::opcode::{self, LengthError};
+use super::rule::Rule;
+
+/// Bytes of a management datagram.
+const MAD_LEN: usize = 256;
+
+/// A frame with what every rule asks of it, taken out once.
+pub(super) struct Seen<'f, 'a> {
+    pub(super) frame: &'f Frame<'a>,
+    pub(super) bth: Bth,
+    pub(super) info: &'static OpcodeInfo,
+    pub(super) payload_len: usize,
+}
+
+impl<'f, 'a> Seen<'f, 'a> {
+    #[inline]
+    pub(super) fn new(frame: &'f Frame<'a>) -> Self {
+        let bth = frame.bth();
+        Self { frame, bth, info: bth.opcode.info(), payload_len: frame.payload_len() }
+    }
+}
+
+/// Judges what needs no memory.
+#[inline]
+pub(super) fn check(seen: &Seen<'_, '_>, at: At, told: &mut u64, judge: &mut Judge) {
+    check_ip(seen, at, judge);
+    check_bth(seen, at, judge);
+    match seen.info.class {
+        OpcodeClass::Manufacturer => {
+            judge.unknown_once(Rule::BthOpcode, at, told, || {
+                let found = format!("{:#04x}", seen.bth.opcode.0);
+                ("a defined opcode".into(), found, "a manufacturer's opcode".into())
+            });
+            return;
+        }
+        // The other congestion opcode belongs to native InfiniBand.
+        class => {
+            let kept = class == OpcodeClass::Known && seen.bth.opcode != Opcode::IB_CNP;
+            judge.check(Rule::BthOpcode, at, kept, || {
+                let found = format!("{:#04x}", seen.bth.opcode.0);
+                ("a defined opcode".into(), found, "the opcode is reserved on RoCEv2".into())
+            });
+            if !kept {
+                return;
+            }
+        }
+    }
+    check_pad(seen, at, judge);
+    check_length(seen, at, judge);
+    check_headers(seen, at, judge);
+    if seen.info.operation == Operation::Cnp {
+        check_cnp(seen, at, judge);
+    }
+    if seen.bth.dest_qp == Qpn::GSI {
+        check_mad(seen, at, judge);
+    }
+}
+
+#[inline]
+fn check_ip(seen: &Seen<'_, '_>, at: At, judge: &mut Judge) {
+    judge.pass(Rule::IpUdpLength);
+    judge.pass(Rule::RoceLength);
+    if let Ip::V4(ip) = seen.frame.ip() {
+        judge.check(Rule::Ipv4Df, at, ip.flags_fragment & Ipv4::DONT_FRAGMENT != 0, || {
+            let found = format!("flags {:#06x}", ip.flags_fragment);
+            ("don't fragment".into(), found, "the packet may be fragmented on its way".into())
+        });
+    }
+}
+
+#[inline]
+fn check_bth(seen: &Seen<'_, '_>, at: At, judge: &mut Judge) {
+    let bth = &seen.bth;
+    judge.check(Rule::BthVersion, at, bth.version == 0, || {
+        ("0".into(), bth.version.to_string(), "unknown transport header version".into())
+    });
+    judge.check(Rule::BthReserved, at, bth.resv6 == 0 && bth.resv7 == 0, || {
+        let found = format!("Resv6 {:#04x}, Resv7 {:#04x}", bth.resv6, bth.resv7);
+        ("zero".into(), found, "reserved bits are set".into())
+    });
+    // Linux asks for acknowledgement of MADs, which nobody minds.
+    let unreliable = matches!(seen.info.service, Service::Uc | Service::Ud);
+    if unreliable && bth.dest_qp != Qpn::GSI {
+        judge.check(Rule::BthAckReq, at, !bth.ack_req, || {
+            ("0".into(), "1".into(), "an unreliable service asks for acknowledgement".into())
+        });
+    }
+}
+
+/// Payload and pad end on four bytes, and only payload that does not by itself has pad.
+#[inline]
+fn check_pad(seen: &Seen<'_, '_>, at: At, judge: &mut Judge) {
+    let pad = usize::from(seen.bth.pad_count);
+    let needed = (4 - seen.payload_len % 4) % 4;
+    judge.check(Rule::BthPad, at, pad == needed, || {
+        let message = format!("{} bytes of payload", seen.payload_len);
+        (needed.to_string(), pad.to_string(), message)
+    });
+    if pad > 0 && seen.frame.missing() == 0 {
+        judge.check(Rule::BthPadBytes, at, seen.frame.pad().iter().all(|byte| *byte == 0), || {
+            let found = format!("{:02x?}", seen.frame.pad());
+            ("zero".into(), found, "pad bytes are not zero".into())
+        });
+    }
+}
+
+#[inline]
+fn check_length(seen: &Seen<'_, '_>, at: At, judge: &mut Judge) {
+    match opcode::length(seen.info, seen.payload_len) {
+        Ok(()) => judge.pass(Rule::PayloadLength),
+        Err(error) => {
+            let expected = match error {
+                LengthError::NotAllowed => "no payload",
+                LengthError::NotEight => "8 bytes",
+                LengthError::NoMtu => "a path MTU: 256, 512, 1024, 2048 or 4096 bytes",
+                LengthError::EmptyLast => "at least 1 byte",
+                LengthError::AboveAnyMtu => "at most 4096 bytes",
+            };
+            let found = format!("{} bytes", seen.payload_len);
+            let message = format!("wrong payload for {}", seen.bth.opcode);
+            judge.fail(Rule::PayloadLength, at, (expected.into(), found, message));
+        }
+    }
+}
+
+#[inline]
+fn check_headers(seen: &Seen<'_, '_>, at: At, judge: &mut Judge) {
+    let headers = seen.info.headers;
+    if headers.contains(HeaderKind::Reth)
+        && let Some(reth) = seen.frame.reth()
+    {
+        judge.check(Rule::RethDmaLen, at, reth.dma_len <= MAX_MESSAGE, || {
+            let found = reth.dma_len.to_string();
+            ("at most 2147483648".into(), found, "the message is too long".into())
+        });
+    }
+    if headers.contains(HeaderKind::Aeth)
+        && let Some(aeth) = seen.frame.aeth()
+    {
+        let kind = aeth.syndrome.kind();
+        let only_ack = seen.info.operation != Operation::Acknowledge;
+        let kept = match kind {
+            AethKind::Ack(_) => true,
+            AethKind::Reserved => false,
+            _ => !only_ack,
+        };
+        judge.check(Rule::AethSyndrome, at, kept, || {
+            let expected = if only_ack { "ACK" } else { "ACK, RNR NAK or NAK 0x60 to 0x64" };
+            let found = format!("{:#04x} ({})", aeth.syndrome.0, aeth.syndrome);
+            (expected.into(), found, format!("syndrome of a {}", seen.bth.opcode))
+        });
+    }
+}
+
+fn check_cnp(seen: &Seen<'_, '_>, at: At, judge: &mut Judge) {
+    let bth = &seen.bth;
+    let reserved = seen.frame.ext(HeaderKind::CnpReserved).unwrap_or_default();
+    let faults = [
+        (!bth.becn, "BECN is not set"),
+        (bth.solicited, "solicited event is set"),
+        (bth.mig_req, "MigReq is set"),
+        (bth.ack_req, "an acknowledgement is asked for"),
+        (bth.psn.get() != 0, "the PSN is not 0"),
+        (reserved.iter().any(|byte| *byte != 0), "reserved bytes are not zero"),
+    ];
+    let fault = faults.into_iter().find(|(is_so, _)| *is_so);
+    judge.check(Rule::CnpFormat, at, fault.is_none(), || {
+        let expected = "BECN 1, SE 0, M 0, A 0, PSN 0, reserved bytes 0";
+        let (_, found) = fault.unwrap_or_default();
+        (expected.into(), found.into(), "malformed congestion notification".into())
+    });
+}
+
+fn check_mad(seen: &Seen<'_, '_>, at: At, judge: &mut Judge) {
+    let fault = match seen.frame.deth() {
+        _ if seen.info.service == Service::Cnp => return,
+        _ if seen.info.service != Service::Ud => Some(format!("{} to QP1", seen.bth.opcode)),
+        Some(deth) if deth.qkey != QKey::GSI => Some(format!("Q_Key {:#010x}", deth.qkey.0)),
+        Some(deth) if deth.src_qp != Qpn::GSI => Some(format!("source QP {}", deth.src_qp)),
+        _ if seen.payload_len != MAD_LEN => Some(format!("{} bytes", seen.payload_len)),
+        _ => match seen.frame.payload()[0].first() {
+            Some(version) if *version != 1 => Some(format!("MAD base version {version}")),
+            _ => None,
+        },
+    };
+    judge.check(Rule::MadQp1, at, fault.is_none(), || {
+        let expected = "a UD SEND of 256 bytes, Q_Key 0x80010000, source QP 1, base version 1";
+        (expected.into(), fault.unwrap_or_default(), "not a management datagram".into())
+    });
+}

@@ -1,0 +1,194 @@
+//! The rules: identifier, severity and clause. Their pages are in `catalogue`.
+
+use std::fmt;
+
+/// How much a violation matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// Worth knowing; peers cope.
+    Info,
+    /// Against the specification; peers usually cope.
+    Warning,
+    /// Against the specification; peers drop it, refuse it or get wrong data.
+    Error,
+}
+
+impl Severity {
+    /// `info`, `warning` or `error`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What judging by a rule came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// The rule is kept.
+    Pass,
+    /// The rule is broken.
+    Fail,
+    /// The capture cannot tell.
+    Unknown,
+}
+
+impl Verdict {
+    /// `pass`, `fail` or `unknown`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Fail => "fail",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+macro_rules! rules {
+    ($($(#[$doc:meta])* $name:ident = $id:literal, $severity:ident, $clause:literal;)*) => {
+        /// A rule that captures are judged by.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum Rule {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Rule {
+            /// All rules, in the order packets meet them.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            pub(crate) const COUNT: usize = Self::ALL.len();
+
+            /// The identifier, such as `RC-PSN-GAP`.
+            #[must_use]
+            pub const fn id(self) -> &'static str {
+                match self { $(Self::$name => $id,)* }
+            }
+
+            /// How much breaking it matters.
+            #[must_use]
+            pub const fn severity(self) -> Severity {
+                match self { $(Self::$name => Severity::$severity,)* }
+            }
+
+            /// Where the specification says it.
+            #[must_use]
+            pub const fn clause(self) -> &'static str {
+                match self { $(Self::$name => $clause,)* }
+            }
+        }
+    };
+}
+
+rules! {
+    /// The IP and UDP lengths agree.
+    IpUdpLength = "IP-UDP-LENGTH", Error, "IBTA Annex A17.3; RFC 768";
+    /// No fragments.
+    IpFragment = "IP-FRAGMENT", Error, "IBTA Annex A17.3";
+    /// No IPv4 options.
+    Ipv4Options = "IPV4-OPTIONS", Warning, "IBTA Annex A17.3";
+    /// IPv4 packets carry the don't-fragment flag.
+    Ipv4Df = "IPV4-DF", Warning, "IBTA Annex A17.3";
+    /// There is room for every header of the opcode, the pad and the ICRC.
+    RoceLength = "ROCE-LENGTH", Error, "IBTA 9.6";
+    /// The ICRC is right.
+    RoceIcrc = "ROCE-ICRC", Error, "IBTA 7.8.1; Annex A17.3.3";
+    /// The transport header version is 0.
+    BthVersion = "BTH-VERSION", Error, "IBTA 9.6";
+    /// Reserved bits are zero.
+    BthReserved = "BTH-RESERVED", Info, "IBTA 9.2";
+    /// The pad count fits the payload.
+    BthPad = "BTH-PAD", Error, "IBTA 9.2";
+    /// Pad bytes are zero.
+    BthPadBytes = "BTH-PAD-BYTES", Info, "IBTA 9.2";
+    /// The opcode has a meaning.
+    BthOpcode = "BTH-OPCODE", Error, "IBTA 9.2, table 38";
+    /// Unreliable services ask for no acknowledgement.
+    BthAckReq = "BTH-ACKREQ", Info, "IBTA 9.2";
+    /// The payload has a length that its opcode allows.
+    PayloadLength = "PAYLOAD-LENGTH", Error, "IBTA 9.7.4.1.6; C9-92";
+    /// The payload fits the path MTU of its connection.
+    PayloadMtu = "PAYLOAD-MTU", Error, "IBTA 9.7.4.1.6; C9-92";
+    /// No message is longer than 2³¹ bytes.
+    RethDmaLen = "RETH-DMALEN", Error, "IBTA 9.7.6; C9-97";
+    /// The syndrome has a meaning and fits its packet.
+    AethSyndrome = "AETH-SYNDROME", Error, "IBTA 9.3, table 45";
+    /// A congestion notification packet has its fixed form.
+    CnpFormat = "CNP-FORMAT", Error, "IBTA Annex A17.9";
+    /// What goes to QP1 is a management datagram.
+    MadQp1 = "MAD-QP1", Error, "IBTA 13.4; 13.5";
+    /// A queue pair keeps its service.
+    QpService = "QP-SERVICE", Error, "IBTA 9.6";
+    /// First, Middle and Last come in order.
+    RcMessageOrder = "RC-MESSAGE-ORDER", Error, "IBTA 9.7.4.1.2";
+    /// A WRITE carries the bytes its RETH promises.
+    RcWriteLength = "RC-WRITE-LENGTH", Error, "IBTA 9.7.4.1.6; C9-92";
+    /// PSNs follow each other.
+    RcPsnGap = "RC-PSN-GAP", Warning, "IBTA 9.7.1";
+    /// What is sent again is the same.
+    RcRetransmission = "RC-RETRANSMISSION", Error, "IBTA 9.7.5";
+    /// Answers carry PSNs of requests.
+    RcAckPsn = "RC-ACK-PSN", Error, "IBTA 9.7.5";
+    /// Message sequence numbers only grow, and by no more than there are messages.
+    RcMsn = "RC-MSN", Error, "IBTA 9.7.7; C9-148";
+    /// A gap draws one NAK.
+    RcNakRepeat = "RC-NAK-REPEAT", Warning, "IBTA 9.7.5";
+    /// READ responses come as First, Middle, Last.
+    RcReadOrder = "RC-READ-ORDER", Error, "IBTA 9.7.5";
+    /// READ responses carry what their request asked for.
+    RcReadResponse = "RC-READ-RESPONSE", Error, "IBTA 9.7.5";
+    /// An atomic acknowledge answers an atomic.
+    RcAtomicAck = "RC-ATOMIC-ACK", Error, "IBTA 9.7.5";
+}
+
+impl Rule {
+    /// The rule of that identifier, in any case of letters.
+    #[must_use]
+    pub fn from_id(id: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|rule| rule.id().eq_ignore_ascii_case(id))
+    }
+
+    /// Its place in [`Rule::ALL`].
+    pub(crate) const fn index(self) -> usize {
+        // Flows remember in 64 bits which rules have been called unknown.
+        const { assert!(Self::COUNT <= 64) };
+        self as usize
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.id())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_are_unique_and_found() {
+        for (index, rule) in Rule::ALL.iter().enumerate() {
+            assert_eq!(Rule::from_id(rule.id()), Some(*rule));
+            assert_eq!(rule.index(), index);
+        }
+        assert_eq!(Rule::from_id("rc-psn-gap"), Some(Rule::RcPsnGap));
+        assert_eq!(Rule::from_id("RC-PSN"), None);
+    }
+}

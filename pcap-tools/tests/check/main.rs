@@ -1,0 +1,11 @@
+//! What the checker says of real captures, of captures with one fault put into them, and of
+//! captures that taps and networks have disturbed.
+
+mod captures;
+mod false_alarms;
+mod faults;
+mod mutations;
+mod robustness;
+mod support;
+mod unknown;
+mod vectors;

@@ -1,0 +1,179 @@
+//! The command line: output, exit status, and what it says when something is wrong.
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn capture(name: &str) -> String {
+    format!("{}/../tests/captures/{name}.pcap", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn run(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_roce-pcap")).args(args).output().unwrap()
+}
+
+fn run_with_input(args: &[&str], input: &[u8]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_roce-pcap"))
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn status(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn a_clean_capture_is_status_0() {
+    let output = run(&["check", &capture("rxe-write")]);
+    assert_eq!((status(&output), stderr(&output)), (0, String::new()));
+    assert!(stdout(&output).contains("ICRC: 64 valid, 0 invalid, 0 not checkable"));
+}
+
+#[test]
+fn violations_are_status_1_and_json_lines() {
+    let output = run(&["check", "--format", "jsonl", &capture("rxe72-flush-atomicwrite")]);
+    assert_eq!(status(&output), 1);
+    let lines: Vec<Value> =
+        stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (summary, findings) = lines.split_last().unwrap();
+    assert_eq!(findings.len(), 3);
+    for finding in findings {
+        let keys: Vec<_> = finding.as_object().unwrap().keys().map(String::as_str).collect();
+        let expected = [
+            "clause", "expected", "flow", "found", "message", "packet", "rule", "severity", "time",
+            "verdict",
+        ];
+        assert_eq!(keys, expected);
+        assert_eq!(finding["rule"], "ROCE-ICRC");
+        assert_eq!(finding["verdict"], "fail");
+    }
+    let summary = summary["summary"].as_object().unwrap();
+    let number = |key: &str| summary[key].as_u64().unwrap();
+    assert_eq!(summary.len(), 9);
+    assert_eq!((number("packets"), number("roce_packets")), (46, 46));
+    assert_eq!((number("icrc_valid"), number("icrc_invalid")), (43, 3));
+    assert_eq!((number("icrc_uncheckable"), number("flows")), (0, 14));
+    assert_eq!((number("fail"), number("unknown")), (3, 0));
+    assert!(number("pass") > 400);
+}
+
+#[test]
+fn several_files_are_told_apart_and_summed() {
+    let (clean, faulty) = (capture("rxe-write"), capture("rxe72-flush-atomicwrite"));
+    let output = run(&["check", &clean, &faulty]);
+    assert_eq!(status(&output), 1);
+    let text = stdout(&output);
+    assert!(text.contains("110 packets, 110 RoCEv2"), "{text}");
+    assert_eq!(text.lines().filter(|line| line.starts_with(&faulty)).count(), 3);
+}
+
+#[test]
+fn unusable_input_is_status_2_and_says_what_to_do() {
+    let output = run(&["check", "/nonexistent.pcap"]);
+    assert_eq!(status(&output), 2);
+    assert!(stderr(&output).contains("/nonexistent.pcap"), "{}", stderr(&output));
+
+    let output = run_with_input(&["check", "-"], b"\x1f\x8b\x08 compressed");
+    assert_eq!(status(&output), 2);
+    assert!(stderr(&output).contains("gzip -dc"), "{}", stderr(&output));
+
+    let whole = std::fs::read(capture("rxe-cm")).unwrap();
+    let output = run_with_input(&["check", "-"], &whole[..5000]);
+    assert_eq!(status(&output), 2);
+    assert!(stderr(&output).contains("cut short: the record at offset 4936"));
+    assert!(stdout(&output).contains("ICRC: 44 valid"), "what was whole is judged");
+
+    assert_eq!(status(&run(&["check"])), 2, "no file");
+    assert_eq!(status(&run(&["check", "--format", "xml", "-"])), 2);
+    assert_eq!(status(&run(&["explain", "RC-NO-SUCH-RULE"])), 2);
+}
+
+#[test]
+fn fail_on_moves_the_threshold() {
+    // A capture that breaks rules of severity info only: pad bytes that are not zero.
+    let mut bytes = std::fs::read(capture("rxe-send")).unwrap();
+    let frame = find_padded(&mut bytes);
+    assert!(frame > 0);
+    assert_eq!(status(&run_with_input(&["check", "-"], &bytes)), 0);
+    assert_eq!(status(&run_with_input(&["check", "--fail-on", "warning", "-"], &bytes)), 0);
+    assert_eq!(status(&run_with_input(&["check", "--fail-on", "info", "-"], &bytes)), 1);
+}
+
+/// Sets the pad bytes of the first packet that has some, and its ICRC; says which packet.
+fn find_padded(file: &mut [u8]) -> usize {
+    use roce_codec::{Crc, Frame, Start};
+    let (mut at, mut number) = (24, 0);
+    while at + 16 <= file.len() {
+        number += 1;
+        let len = u32::from_le_bytes(*file[at + 8..].first_chunk().unwrap());
+        let len = usize::try_from(len).unwrap();
+        let data = at + 16..at + 16 + len;
+        let frame = Frame::parse([&file[data.clone()], &[]], Start::Ethernet).unwrap();
+        if !frame.pad().is_empty() {
+            let mut parts = frame.to_builder();
+            let payload = frame.payload()[0].to_vec();
+            parts.pad = [1; 3];
+            parts.emit::<Crc>([&payload, &[]], &mut file[data]).unwrap();
+            return number;
+        }
+        at += 16 + len;
+    }
+    0
+}
+
+#[test]
+fn decode_shows_packets() {
+    let output = run(&["decode", &capture("rxe-cm")]);
+    let text = stdout(&output);
+    assert_eq!(status(&output), 0);
+    assert_eq!(text.lines().count(), 128);
+    let sixth = text.lines().nth(5).unwrap();
+    assert_eq!(
+        sixth,
+        "    6 0.085877000 10.77.1.2 > 10.77.1.3 RC_RDMA_READ_REQUEST QP 0x000011 PSN 0xc46a6e A \
+         va=0x5572d8ba6370 r_key=0x000005bb dmalen=64 ICRC valid"
+    );
+    let text = stdout(&run(&["decode", "-V", &capture("rxe-cm")]));
+    assert!(text.contains("    DMA length: 64\n") && text.contains("ICRC, valid"));
+    let flush = stdout(&run(&["decode", &capture("rxe72-flush-atomicwrite")]));
+    assert!(
+        flush.contains("RC_FLUSH") && flush.contains("ICRC dd758200 invalid, e66feb14 expected")
+    );
+}
+
+#[test]
+fn explain_prints_pages() {
+    let list = stdout(&run(&["explain"]));
+    assert!(list.lines().count() > 25);
+    let page = stdout(&run(&["explain", "rc-psn-gap"]));
+    assert!(page.starts_with("RC-PSN-GAP: PSNs follow each other\nseverity warning, IBTA 9.7.1\n"));
+    assert!(page.lines().all(|line| line.len() <= 80));
+}
+
+#[test]
+fn a_closed_pipe_ends_quietly() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_roce-pcap"))
+        .args(["decode", "-V", &capture("rxe-lossy-client")])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((status(&output), stderr(&output)), (0, String::new()));
+}

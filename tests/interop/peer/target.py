@@ -1,0 +1,212 @@
+"""Who serves the guest's clients: the project's responder, or, for the self-test, a second guest's perftest.
+
+Either has `start(scenario, directory)` and `stop() -> Outcome`.
+"""
+
+import dataclasses
+import glob
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from . import lab
+from .scenario import PORTS, PROGRAMS
+
+READY_SECONDS = 15
+STOP_SECONDS = 15
+HOSTILE_SECONDS = 120
+
+
+class TargetError(Exception):
+    """The server did not start, or did not end as it should."""
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What the server left behind. Each is None where this server has no such thing."""
+
+    stats: dict = None
+    capture: str = None
+    regions: list = None
+    faults: dict = None
+    problems: list = dataclasses.field(default_factory=list)
+
+
+class Responder:
+    """`roce-responder serve`, one process a scenario, all eight services on ports of their own."""
+
+    judged = True
+    attachments = {"tap": (0, lab.NET_DIRECT, "tap-direct"), "veth": (1, lab.NET_BRIDGED, "veth-near")}
+
+    def __init__(self, the_lab, binary):
+        self._lab, self._binary = the_lab, binary
+        self._process = self._directory = None
+
+    def start(self, scenario, directory):
+        _, net, interface = self.attachments[scenario.attachment]
+        self._directory = directory
+        command = lab.dying_with_us("ip", "netns", "exec", self._lab.near, self._binary) + [
+            "serve", "--port", f"af-xdp:{interface}",
+            "--ip", lab.ipv4(net, lab.HOST_RESPONDER), "--ip", lab.ipv6(net, lab.HOST_RESPONDER),
+            "--ip", lab.link_local(net, lab.HOST_RESPONDER),
+            "--capture", f"{directory}/capture.pcapng", "--dump-memory", f"{directory}/memory", "--stats",
+        ]
+        for program in PROGRAMS:
+            command += ["--service", self.service(scenario, program)]
+        if scenario.fault:
+            command += ["--fault", scenario.fault]
+        with open(f"{directory}/responder.log", "wb") as errors, open(f"{directory}/responder.out", "wb") as output:
+            output.write(f"# {' '.join(command)}\n".encode())
+            output.flush()
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
+                                             start_new_session=True)
+        deadline = time.monotonic() + READY_SECONDS
+        while not self._listening():
+            if self._process.poll() is not None:
+                raise TargetError(f"responder ended with status {self._process.returncode}: {self._last_words()}")
+            if time.monotonic() > deadline:
+                raise TargetError(f"responder does not listen after {READY_SECONDS} s: {self._last_words()}")
+            time.sleep(0.02)
+
+    @staticmethod
+    def service(scenario, program):
+        """A write_lat server writes first, so it alone must be told the size and the count."""
+        del scenario
+        return f"perftest:{program}:{PORTS[program]}"
+
+    def stop(self):
+        outcome = Outcome(capture=f"{self._directory}/capture.pcapng", regions=[])
+        self._process.send_signal(signal.SIGINT)
+        try:
+            status = self._process.wait(STOP_SECONDS)
+            if status != 0:
+                outcome.problems.append(f"responder ended with status {status}: {self._last_words()}")
+        except subprocess.TimeoutExpired:
+            self.abandon()
+            outcome.problems.append(f"responder did not end within {STOP_SECONDS} s of SIGINT")
+        with open(f"{self._directory}/responder.out", encoding="utf-8", errors="replace") as output:
+            lines = [line for line in output if line.startswith('{"stats"')]
+        if lines:
+            outcome.stats = json.loads(lines[-1])["stats"]
+            outcome.faults = outcome.stats.get("faults")
+        else:
+            outcome.problems.append("responder printed no counters")
+        for index in glob.glob(f"{self._directory}/memory/index.jsonl"):
+            with open(index, encoding="utf-8") as file:
+                outcome.regions = [json.loads(line) for line in file]
+        return outcome
+
+    def abandon(self):
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+    def _listening(self):
+        """Whether the last service's port listens, read without connecting: a connection would be a client."""
+        wanted = {f"{port:04X}" for port in PORTS.values()}
+        try:
+            with open(f"/proc/{self._process.pid}/net/tcp", encoding="ascii") as table:
+                rows = [line.split() for line in table][1:]
+        except OSError:
+            return False
+        return wanted <= {row[1].split(":")[1] for row in rows if row[3] == "0A"}
+
+    def _last_words(self):
+        with open(f"{self._directory}/responder.log", encoding="utf-8", errors="replace") as log:
+            lines = log.read().strip().splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+
+class Hostile:
+    """roce-hostile: a neighbour on the bridge that sends the responder mutated frames. It ends by itself, with status 0
+    when the responder stood it."""
+
+    def __init__(self, the_lab, binary):
+        self._lab, self._binary = the_lab, binary
+        self._process = self._log = None
+
+    def start(self, directory):
+        self._log = f"{directory}/hostile.log"
+        command = lab.dying_with_us("ip", "netns", "exec", self._lab.wire, self._binary) + [
+            "--interface", "veth-hostile",
+            "--source-ip", lab.ipv4(lab.NET_BRIDGED, lab.HOST_HOSTILE),
+            "--target-ip", lab.ipv4(lab.NET_BRIDGED, lab.HOST_RESPONDER),
+            "--target-mac", lab.mac(lab.NET_BRIDGED, lab.HOST_RESPONDER),
+        ]
+        with open(self._log, "wb") as log:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                             start_new_session=True)
+
+    def finish(self):
+        try:
+            status = self._process.wait(HOSTILE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.abandon()
+            return [f"roce-hostile did not end within {HOSTILE_SECONDS} s"]
+        return [f"roce-hostile: status {status}; see {self._log}"] if status else []
+
+    def abandon(self):
+        if self._process is not None and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+
+class SecondGuest:
+    """perftest's own server over rxe, behind a relay that can lose, double and reorder."""
+
+    judged = False
+    attachments = {"tap": (1, lab.NET_BRIDGED, None), "veth": (1, lab.NET_BRIDGED, None)}
+
+    def __init__(self, the_lab, guest):
+        self._lab, self._guest = the_lab, guest
+        self._relay = self._directory = None
+
+    def start_relay(self, fault=""):
+        self.abandon()
+        command = lab.dying_with_us("ip", "netns", "exec", self._lab.wire, sys.executable, "-m", "peer.relay",
+                                    "tap-bridged", "tap-server", fault)
+        self._relay = subprocess.Popen(command, cwd=os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
+                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                                       start_new_session=True)
+        if self._relay.stdout.readline().strip() != "ready":
+            raise TargetError("the relay did not start")
+
+    def start(self, scenario, directory):
+        self.start_relay(scenario.fault)
+        words = []
+        for program, clients in _by_program(scenario.clients).items():
+            runs = "; ".join(f"ib_{program} -d rxe0 {' '.join(client.arguments())} {_gid(client)}" for client in clients)
+            words.append(f"({runs}) >/tmp/server-{program}.log 2>&1 &")
+        self._guest.run("rm -f /tmp/server-*; " + " ".join(words), 10)
+        wanted = len(_by_program(scenario.clients))
+        deadline = time.monotonic() + READY_SECONDS
+        while int(self._guest.run("netstat -ltn | grep -c ':185[0-9][0-9] '", 10)[0] or 0) < wanted:
+            if time.monotonic() > deadline:
+                raise TargetError("the second guest's perftest does not listen")
+        del directory
+
+    def stop(self):
+        time.sleep(0.2)
+        self._guest.run("killall -9 " + " ".join(f"ib_{program}" for program in PROGRAMS), 10)
+        self._relay.terminate()
+        counted = json.loads(self._relay.communicate(timeout=STOP_SECONDS)[0])
+        return Outcome(faults=counted)
+
+    def abandon(self):
+        if self._relay is not None and self._relay.poll() is None:
+            self._relay.kill()
+            self._relay.wait()
+
+
+def _by_program(clients):
+    programs = {}
+    for client in clients:
+        programs.setdefault(client.program, []).append(client)
+    return programs
+
+
+def _gid(client):
+    return {"ipv4": "-x 1", "ipv6": "-x 2", "ipv6-link-local": "-x 0", "default": ""}[client.family]

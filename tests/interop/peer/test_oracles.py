@@ -1,0 +1,227 @@
+"""The oracles themselves, held against real captures and against frames with one thing wrong."""
+
+import os
+import struct
+import tempfile
+import unittest
+
+from . import exchange, icrc, judge, replay, scenario, wire
+
+CAPTURES = os.path.join(os.path.dirname(__file__), "..", "..", "captures")
+
+
+def frames(name):
+    return wire.PcapTail(os.path.join(CAPTURES, name)).take()
+
+
+def altered(frame, at, mask=1):
+    changed = bytearray(frame)
+    changed[at] ^= mask
+    return bytes(changed)
+
+
+def pair_of_first(captured):
+    """The pair that the capture's first request belongs to; the client's own number from the first answer."""
+    packets = [wire.roce(frame) for _, frame, _ in captured]
+    first = packets[0]
+    answer = next(packet for packet in packets if packet.source == first.destination)
+    return exchange.Pair(scenario.FIRST_PORT, exchange.End(first.source, answer.qpn, first.psn, 0, 0),
+                         exchange.End(first.destination, first.qpn, 0, first.key or 0, 0))
+
+
+class Icrc(unittest.TestCase):
+    def test_every_real_packet_is_right(self):
+        for name in ("rxe-write.pcap", "rxe-read.pcap", "rxe-send.pcap", "rxe-atomic.pcap", "rxe-ipv6.pcap",
+                     "rxe-mtu4096.pcap"):
+            captured = frames(name)
+            self.assertTrue(captured)
+            self.assertEqual(judge.check_icrc(name, captured), [])
+
+    def test_what_is_covered_and_what_is_not(self):
+        for name in ("rxe-write.pcap", "rxe-ipv6.pcap"):
+            _, frame, _ = frames(name)[0]
+            packet = wire.roce(frame)
+            right = icrc.computed(frame, packet)
+            ttl = packet.ip_offset + (8 if packet.ip_version == 4 else 7)
+            for at in (ttl, packet.bth_offset - 2, packet.bth_offset + 4):
+                self.assertEqual(icrc.computed(altered(frame, at), packet), right)
+            for at in (packet.bth_offset, packet.bth_offset + 11, packet.payload_offset, packet.payload_end - 1):
+                self.assertNotEqual(icrc.computed(altered(frame, at), packet), right)
+
+    def test_a_wrong_one_is_found(self):
+        captured = frames("rxe-write.pcap")
+        stamp, frame, length = captured[3]
+        captured[3] = (stamp, altered(frame, len(frame) - 5), length)
+        self.assertIn("frame 4", judge.check_icrc("here", captured)[0])
+
+
+class Replay(unittest.TestCase):
+    def run_over(self, captured, pair, **more):
+        model = replay.Replay(**more)
+        model.run(captured, [pair])
+        return model
+
+    def test_real_runs_have_no_problem(self):
+        for name, operation, count in (("rxe-write.pcap", "write", 16), ("rxe-read.pcap", "read", 16),
+                                       ("rxe-atomic.pcap", "atomic", 8), ("rxe-send.pcap", "send", 16)):
+            captured = frames(name)
+            model = self.run_over(captured, pair_of_first(captured))
+            self.assertEqual(model.problems, [], name)
+            self.assertEqual(model.executed[operation], count, name)
+
+    def test_a_run_under_loss_has_no_problem(self):
+        captured = frames("rxe-lossy-server.pcap")
+        model = self.run_over(captured, pair_of_first(captured))
+        self.assertEqual(model.problems, [])
+        self.assertEqual(model.executed["write"], 40)
+
+    def test_a_missing_request(self):
+        captured = frames("rxe-write.pcap")
+        pair = pair_of_first(captured)
+        gone = next(number for number, (_, frame, _) in enumerate(captured) if wire.roce(frame).opcode == 0x07)
+        del captured[gone]
+        self.assertIn("never came", self.run_over(captured, pair).problems[0])
+
+    def test_a_read_answered_otherwise_than_before(self):
+        captured = frames("rxe-read.pcap")
+        pair = pair_of_first(captured)
+        number = [number for number, (_, frame, _) in enumerate(captured) if wire.roce(frame).opcode == 0x0F][3]
+        stamp, frame, length = captured[number]
+        captured[number] = (stamp, altered(frame, wire.roce(frame).payload_offset + 5), length)
+        self.assertIn("wrong byte", self.run_over(captured, pair).problems[0])
+
+    def test_an_atomic_executed_twice(self):
+        captured = frames("rxe-atomic.pcap")
+        first = next(number for number, (_, frame, _) in enumerate(captured) if wire.roce(frame).opcode == 0x14)
+        captured = captured[first:]
+        pair = pair_of_first(captured)
+        self.assertEqual(self.run_over(captured, pair).problems, [])
+        _, frame, _ = captured[0]
+        packet = wire.roce(frame)
+        model = replay.Replay()
+        # Somebody adds 1 behind the model's back: the value that comes back is not the one left there.
+        model.memories[packet.key].write(packet.va, bytes(8))
+        model.run(captured, [pair])
+        self.assertIn("did not hold", model.problems[0])
+
+    def test_a_dump_that_differs(self):
+        captured = frames("rxe-write.pcap")
+        pair = pair_of_first(captured)
+        memory = self.run_over(captured, pair).memories[pair.server.key]
+        va = wire.roce(captured[0][1]).va
+        requests = [(wire.roce(frame), frame) for _, frame, _ in captured if wire.roce(frame).qpn == pair.server.qpn]
+        # All 3000-byte WRITEs of this run go to the same place, three packets each: the last one is what stays.
+        requests = [(packet, frame) for packet, frame in requests if packet.opcode in (0x06, 0x07, 0x08)]
+        image = b"".join(frame[packet.payload_offset:packet.payload_end] for packet, frame in requests[-3:])
+        self.assertEqual(len(image), 3000)
+        self.assertIsNone(memory.first_difference(va, image))
+        self.assertEqual(memory.first_difference(va, altered(image, 700)), va + 700)
+        self.assertEqual(memory.first_difference(va, image[:600]), va + 600)
+        self.assertEqual(memory.first_difference(va + 100, image[100:]), va)
+
+
+class Captures(unittest.TestCase):
+    def test_pcapng(self):
+        frame = bytes(range(70))
+        section = struct.pack("<IIIHHqI", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, 0, -1, 28)
+        interface = struct.pack("<IIHHIHHB3xHHI", 1, 32, 1, 0, 0, 9, 1, 9, 0, 0, 32)
+        ticks = 1_700_000_000_000_000_123
+        packet = struct.pack("<IIIIIII", 6, 32 + 72, 0, ticks >> 32, ticks & 0xFFFFFFFF, 70, 90) + frame + b"\0\0" \
+            + struct.pack("<I", 32 + 72)
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(section + interface + packet)
+            file.flush()
+            self.assertEqual(list(wire.read_pcapng(file.name)), [(ticks, frame, 90)])
+            file.write(packet[:-1])
+            file.flush()
+            with self.assertRaises(wire.CaptureError):
+                list(wire.read_pcapng(file.name))
+
+    def test_a_tail_takes_what_is_whole(self):
+        _, frame, length = frames("rxe-write.pcap")[0]
+        with tempfile.NamedTemporaryFile() as file:
+            tail = wire.PcapTail(file.name)
+            record = struct.pack("=4I", 1, 2, len(frame), length) + frame
+            file.write(bytes(24) + record + record[:50])
+            file.flush()
+            self.assertEqual(tail.take(), [(1_000_002_000, frame, length)])
+            self.assertEqual(tail.take(), [])
+            file.write(record[50:])
+            file.flush()
+            self.assertEqual(len(tail.take()), 1)
+
+
+class Exchange(unittest.TestCase):
+    CLIENT = b"0000:0080:00001e:3bd686:00000b1e:000055e4ea0fb000:" + b"00:" * 10 + b"ff:ff:0a:4d:01:03:00000000:\0"
+    SERVER = b"0000:0080:00001f:54b931:00000b00:00005579e2257000:" + b"00:" * 10 + b"ff:ff:0a:4d:01:02:00000000:\0"
+
+    @staticmethod
+    def segment(to_server, sequence, payload):
+        ports = (40000, scenario.FIRST_PORT) if to_server else (scenario.FIRST_PORT, 40000)
+        hosts = b"\x0a\x4d\x01\x03\x0a\x4d\x01\x02" if to_server else b"\x0a\x4d\x01\x02\x0a\x4d\x01\x03"
+        header = struct.pack(">BBHHHBBH", 0x45, 0, 40 + len(payload), 0, 0, 64, 6, 0) + hosts
+        tcp = struct.pack(">HHIIBBHHH", *ports, sequence, 0, 0x50, 0x18, 0, 0, 0)
+        return 0, bytes(12) + b"\x08\0" + header + tcp + payload, 54 + len(payload)
+
+    def test_pairs(self):
+        talk = [self.segment(True, 100, b"6.06" + bytes(12) + self.CLIENT[:50]), self.segment(False, 7, self.SERVER),
+                self.segment(True, 166, self.CLIENT[50:]), self.segment(True, 166, self.CLIENT[50:]),
+                self.segment(True, 224, self.CLIENT), self.segment(False, 115, self.SERVER)]
+        pair, = exchange.pairs(talk, {scenario.FIRST_PORT})
+        self.assertEqual((pair.client.qpn, pair.client.psn, str(pair.client.address)), (0x1E, 0x3BD686, "10.77.1.3"))
+        self.assertEqual((pair.server.qpn, pair.server.key, pair.server.va), (0x1F, 0xB00, 0x5579E2257000))
+
+
+class Judgement(unittest.TestCase):
+    def test_counters(self):
+        right = {"rx_frames": 90, "acted_on": 88, "drops": {"icrc": 2}, "tx_frames": 50,
+                 "faults": {"rx": {"drop": 12, "duplicate": 2}, "tx": {"drop": 1, "duplicate": 4}}}
+        self.assertEqual(judge.check_counters(right, 100, 53), [])
+        self.assertEqual(len(judge.check_counters(right, 101, 54)), 2)
+        self.assertEqual(judge.check_sum(right), [])
+        self.assertEqual(len(judge.check_sum(dict(right, acted_on=89))), 1)
+
+    def test_client(self):
+        client = scenario.Client("write_bw", size=1024, iterations=60, options=("-q", "2"))
+        row = " 1024       120              0.00               0.00               0.002182\n"
+        self.assertEqual(judge.check_client(client, row, 0), [])
+        self.assertIn("status 1", judge.check_client(client, row, 1)[0])
+        self.assertIn("out of time", judge.check_client(client, "", 137)[0])
+        self.assertIn("no result", judge.check_client(client, row.replace("120", "119"), 0)[0])
+        self.assertIn("said", judge.check_client(client, "Completion with error\n" + row, 0)[0])
+
+    def test_faults(self):
+        enough = {"drop": 10, "duplicate": 11, "reorder": 12}
+        self.assertEqual(judge.check_faults({"rx": enough, "tx": enough}), [])
+        self.assertEqual(len(judge.check_faults({"rx": enough, "tx": dict(enough, reorder=9)})), 1)
+        self.assertEqual(len(judge.check_faults(None)), 3)
+
+
+class Table(unittest.TestCase):
+    def test_every_pair_of_values_occurs(self):
+        clients = [(each.clients[0], each.attachment) for each in scenario.covering()]
+        self.assertGreaterEqual(len(clients), 60)
+        columns = {
+            "program": (scenario.PROGRAMS, lambda client, _: client.program),
+            "mtu": (scenario.MTUS, lambda client, _: client.mtu),
+            "size": (scenario.SIZES, lambda client, _: client.size),
+            "family": (scenario.FAMILIES, lambda client, _: client.family[:4]),
+            "attachment": (scenario.ATTACHMENTS, lambda _, attachment: attachment),
+        }
+        for one in columns:
+            for other in columns:
+                for left in columns[one][0]:
+                    for right in columns[other][0]:
+                        atomic = "atomic" in f"{left}{right}"
+                        if one == other or (atomic and "size" in (one, other)):
+                            continue
+                        self.assertTrue(any(columns[one][1](*row) == left and columns[other][1](*row) == right
+                                            for row in clients), (left, right))
+
+    def test_names_are_unique(self):
+        names = [each.name for each in scenario.table()]
+        self.assertEqual(len(names), len(set(names)))
+
+
+if __name__ == "__main__":
+    unittest.main()
