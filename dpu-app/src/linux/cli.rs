@@ -3,8 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::demo::demo;
 use super::fault_spec::FaultSpec;
 use super::serve::serve;
 use super::service_spec::ServiceSpec;
@@ -21,6 +22,39 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(ServeArgs),
+    Demo(DemoArgs),
+}
+
+/// Show WRITE, READ, SEND, FETCH_ADD and CMP_SWAP between two engines of this process, over a
+/// wire that drops, duplicates and reorders; verify every byte, record it all and judge the
+/// capture. Exit status 0 if nothing is wrong.
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// The wire: loopback is in memory and needs no privilege; af-xdp is a veth pair in a network
+    /// namespace of this process's own, which takes root.
+    #[arg(long, value_enum, default_value_t = DemoPort::Loopback)]
+    pub port: DemoPort,
+
+    /// Where to write the capture.
+    #[arg(long, value_name = "FILE", default_value = "demo.pcapng")]
+    pub output: PathBuf,
+
+    /// What decides about faults and data; over loopback, the same seed gives the same capture.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+
+    /// Faults at each end, each way. [default: drop=0.01,duplicate=0.01,reorder=0.01]
+    #[arg(long, value_name = "FAULTS")]
+    pub fault: Option<FaultSpec>,
+}
+
+/// What the demonstration runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DemoPort {
+    /// Two ports joined in memory.
+    Loopback,
+    /// AF_XDP on a veth pair.
+    AfXdp,
 }
 
 /// Serve unmodified RDMA clients on a network interface, until Ctrl-C.
@@ -125,6 +159,7 @@ impl Cli {
     pub fn run(self) -> anyhow::Result<()> {
         match self.command {
             Command::Serve(args) => serve(&args),
+            Command::Demo(args) => demo(&args),
         }
     }
 }

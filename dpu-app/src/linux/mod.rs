@@ -3,11 +3,13 @@
 pub mod cli;
 mod clock;
 mod connection;
+mod demo;
 mod dump;
 pub mod fault_spec;
 mod interface;
 mod os;
 mod platform;
+mod recorder;
 mod serve;
 mod server;
 pub mod service_spec;

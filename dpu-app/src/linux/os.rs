@@ -123,3 +123,14 @@ pub(crate) fn addresses_of(interface: &str) -> io::Result<Vec<IpAddr>> {
     unsafe { libc::freeifaddrs(list) };
     Ok(found)
 }
+
+/// Leaves the network namespace of the calling thread for a new and empty one, which is gone when
+/// the process ends.
+pub(crate) fn enter_new_network_namespace() -> io::Result<()> {
+    // SAFETY: no memory is involved; descriptors of the old namespace stay valid.
+    if unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}

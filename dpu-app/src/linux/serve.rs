@@ -8,12 +8,13 @@ use roce_dataplane::port::Port;
 use roce_engine::{Config, Engine, HeapStorage, Limits};
 
 use super::cli::ServeArgs;
-use super::clock::Clock;
+use super::clock::{Clock, unix_ns};
 use super::dump::MemoryDump;
 use super::platform::Host;
+use super::recorder::Recorder;
 use super::server::Server;
 use super::stats::Stats;
-use super::wire::{Recorder, Stack, Wire};
+use super::wire::{Stack, Wire};
 use super::{interface, os};
 
 /// Room for 256 queue pairs, each with perftest's 512 receives.
@@ -72,7 +73,11 @@ fn open_port(args: &ServeArgs) -> Result<Stack> {
     // Before the port, which says less about it.
     let wire = Wire::open(&args.port, &args.addresses)?;
     eprintln!("{}: MTU {}, {wire}", args.port, wire.mtu());
-    let recorder = args.capture.as_deref().map(|path| Recorder::create(path, name)).transpose()?;
+    let recorder = args
+        .capture
+        .as_deref()
+        .map(|path| Recorder::create(path, name, unix_ns as _))
+        .transpose()?;
     let faults = args.fault.map(|fault| fault.config());
     Ok(Stack::new(wire, recorder, faults.as_ref()))
 }

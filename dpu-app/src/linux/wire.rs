@@ -1,21 +1,18 @@
 //! The port a command line asks for: a wire, what is recorded of it, and what goes wrong on it.
 
 use std::fmt;
-use std::fs::File;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use roce_codec::net::MacAddr;
 use roce_dataplane::port::af_xdp::{AfXdpConfig, AfXdpPort};
-use roce_dataplane::port::capture::{CapturePort, CaptureSink, Direction};
+use roce_dataplane::port::capture::CapturePort;
 use roce_dataplane::port::fault::{FaultConfig, FaultCounts, FaultPort};
 use roce_dataplane::port::packet::{PacketConfig, PacketPort};
 use roce_dataplane::port::{Port, PortCounters, RxBurst, RxToken};
-use roce_pcap::capture::{self, PcapngWriter};
 
-use super::clock::unix_ns;
+use super::recorder::Recorder;
 
 /// A port by name: `af-xdp:IF` or `packet:IF`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,43 +124,6 @@ impl fmt::Display for Wire {
         match self {
             Self::AfXdp(port) => port.describe().fmt(f),
             Self::Packet(_) => f.write_str("AF_PACKET"),
-        }
-    }
-}
-
-/// Writes what it is shown to a capture file.
-#[derive(Debug)]
-pub(crate) struct Recorder {
-    writer: PcapngWriter<File>,
-    path: PathBuf,
-    failed: Option<std::io::Error>,
-}
-
-impl Recorder {
-    pub(crate) fn create(path: &Path, interface: &str) -> Result<Self> {
-        let writer = File::create(path)
-            .and_then(|file| PcapngWriter::with_interface(file, interface))
-            .with_context(|| format!("{}: cannot write the capture", path.display()))?;
-        Ok(Self { writer, path: path.to_owned(), failed: None })
-    }
-
-    /// Completes the file.
-    fn finish(&mut self) -> Result<()> {
-        let failed = self.failed.take();
-        failed
-            .map_or_else(|| self.writer.flush(), Err)
-            .with_context(|| format!("{}: the capture is not complete", self.path.display()))
-    }
-}
-
-impl CaptureSink for Recorder {
-    fn frame(&mut self, direction: Direction, segments: [&[u8]; 2]) {
-        let direction = match direction {
-            Direction::Rx => capture::Direction::Inbound,
-            Direction::Tx => capture::Direction::Outbound,
-        };
-        if self.failed.is_none() {
-            self.failed = self.writer.write_packet(unix_ns(), direction, segments).err();
         }
     }
 }
