@@ -19,7 +19,7 @@ use super::{interface, os};
 /// Room for 256 queue pairs, each with perftest's 512 receives.
 const LIMITS: Limits = Limits {
     qps: 256,
-    replays_per_qp: 16,
+    replays_per_qp: 128,
     mrs: 1024,
     cqs: 2,
     cqes: 256 * 512 + 4096,

@@ -331,7 +331,7 @@ impl Session {
         context: &Context<'_, '_, P>,
     ) -> Option<KeyMessage> {
         let pair = self.pairs.get(index)?;
-        let out_reads = if self.test.reads() { context.engine.max_dest_rd_atomic() } else { 1 };
+        let out_reads = if self.test.reads() { self.out_reads(&pair.peer, context) } else { 1 };
         Some(KeyMessage {
             lid: 0,
             out_reads: u16::from(out_reads),
@@ -433,6 +433,13 @@ impl Session {
         Ok(self.key_of(index, context))
     }
 
+    /// READs and atomics that the client may have outstanding: what it says it takes itself,
+    /// which is what its device can do, as far as we keep them for replay.
+    fn out_reads<P: Platform>(&self, peer: &KeyMessage, context: &Context<'_, '_, P>) -> u8 {
+        let most = context.engine.max_dest_rd_atomic();
+        u8::try_from(peer.out_reads).unwrap_or(most).clamp(1, most.max(1))
+    }
+
     fn wr_id(&self, index: usize) -> u64 {
         u64::from(self.id) << 32 | u64::try_from(index).unwrap_or(0)
     }
@@ -453,9 +460,8 @@ impl Session {
             return Ok(());
         };
         if self.test == Test::WriteLat {
-            let mut write_lat = WriteLat::new(*qpn, peer, *source, &self.options, self.wr_id(0));
-            write_lat.start(context)?;
-            self.write_lat = Some(write_lat);
+            let write_lat = WriteLat::new(*qpn, peer, *source, &self.options, self.wr_id(0));
+            self.write_lat.insert(write_lat).start(context)?;
         }
         Ok(())
     }
