@@ -159,9 +159,9 @@ mod tests {
                 a.tx_commit(20);
             }
         }
-        assert_eq!(a.counters().tx_frames, 4, "three more until the wire is full");
+        assert_eq!(a.counters().tx_frames, 5, "four more until the wire is full");
         drop(a);
-        assert_eq!(seen.len(), 5);
+        assert_eq!(seen.len(), 6);
         assert_eq!(seen[0], (Direction::Tx, vec![1; 60]));
         assert_eq!(seen[1], (Direction::Rx, vec![2; 70]));
     }
