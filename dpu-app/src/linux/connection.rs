@@ -2,8 +2,11 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use super::os;
+use super::service_spec::ServiceSpec;
 use crate::service::perftest::{MAX_MESSAGE_LEN, Progress, Reply, Session, SessionError};
 use crate::service::{Context, Platform};
 
@@ -44,6 +47,7 @@ impl std::fmt::Display for End {
 /// One client.
 #[derive(Debug)]
 pub(crate) struct Connection {
+    pub(crate) service: ServiceSpec,
     pub(crate) stream: TcpStream,
     pub(crate) peer: SocketAddr,
     pub(crate) session: Session,
@@ -56,13 +60,16 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn new(
+        service: ServiceSpec,
         stream: TcpStream,
         peer: SocketAddr,
         session: Session,
     ) -> std::io::Result<Self> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
+        os::keep_alive(stream.as_fd())?;
         Ok(Self {
+            service,
             stream,
             peer,
             session,
@@ -71,6 +78,11 @@ impl Connection {
             unsent: Reply::new(),
             heard: Instant::now(),
         })
+    }
+
+    /// Whether an answer waits for TCP to take it.
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
     }
 
     /// Reads what there is and answers it. The connection is to be closed once this says how it
@@ -102,10 +114,24 @@ impl Connection {
             let message = self.buffer.get(..wanted).unwrap_or_default();
             match self.session.handle_message(message, &mut self.unsent, context) {
                 Ok(Progress::Over) => return Some(End::Done),
-                Ok(_) => {}
+                Ok(Progress::Started) => self.announce(),
+                Ok(Progress::Continues | Progress::Finished) => {}
                 Err(error) => return Some(End::Failed(error)),
             }
         }
+    }
+
+    /// Says that the client runs, and with what.
+    fn announce(&self) {
+        let (session, peer) = (&self.session, self.peer);
+        let (mtu, asked) = (session.path_mtu(), session.asked_path_mtu());
+        let less = if asked > mtu { format!(" (it would use {asked})") } else { String::new() };
+        let qps = session.regions().count();
+        let plural = if qps == 1 { "" } else { "s" };
+        eprintln!(
+            "{}: {peer}: runs with {qps} queue pair{plural}, path MTU {mtu}{less}",
+            self.service
+        );
     }
 
     /// Sends what waits.
@@ -127,7 +153,8 @@ impl Connection {
         if self.session.exchange().may_end() { End::Done } else { End::ClientGone(error) }
     }
 
-    fn check_silence(&self) -> Option<End> {
+    /// Whether the client has been silent for too long.
+    pub(crate) fn check_silence(&self) -> Option<End> {
         let silent = !self.session.exchange().is_running() && self.heard.elapsed() > SILENCE;
         silent.then_some(End::Silent(SILENCE))
     }

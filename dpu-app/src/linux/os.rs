@@ -83,6 +83,27 @@ pub(crate) fn any_readable(fds: &[BorrowedFd<'_>], polls: &mut Vec<libc::pollfd>
     unsafe { libc::poll(polls.as_mut_ptr(), count, 0) > 0 }
 }
 
+/// Notices within a minute when the other end of a connection is gone without a word.
+pub(crate) fn keep_alive(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let len = libc::socklen_t::try_from(size_of::<c_int>()).unwrap_or(0);
+    for (level, option, value) in [
+        (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, 30),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, 10),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, 3),
+    ] {
+        let value: c_int = value;
+        // SAFETY: `len` bytes are read from `value`.
+        let done = unsafe {
+            libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), len)
+        };
+        if done != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
 /// The IPv4 and IPv6 addresses of an interface.
 pub(crate) fn addresses_of(interface: &str) -> io::Result<Vec<IpAddr>> {
     let mut list: *mut libc::ifaddrs = core::ptr::null_mut();
@@ -114,7 +135,7 @@ pub(crate) fn addresses_of(interface: &str) -> io::Result<Vec<IpAddr>> {
                 let address = entry.ifa_addr.cast::<libc::sockaddr_in6>();
                 // SAFETY: the family says what the address is.
                 let address = unsafe { address.read_unaligned() };
-                found.push(IpAddr::V6(Ipv6Addr::from_octets(address.sin6_addr.s6_addr)));
+                found.push(IpAddr::V6(Ipv6Addr::from(address.sin6_addr.s6_addr)));
             }
             _ => {}
         }

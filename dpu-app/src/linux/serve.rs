@@ -1,5 +1,7 @@
 //! `roce-responder serve`: sets the stage and runs the poll loop.
 
+use std::net::IpAddr;
+
 use anyhow::{Context as _, Result, bail, ensure};
 use roce_codec::ib::PathMtu;
 use roce_dataplane::neighbour::Neighbours;
@@ -42,10 +44,11 @@ const TCP_IDLE_NS: u64 = 20_000_000;
 pub(crate) fn serve(args: &ServeArgs) -> Result<()> {
     os::catch_signals().context("catching signals")?;
     let name = args.port.interface();
-    let mut stack = open_port(args)?;
+    let hops = Neighbours::open(name, NEXT_HOPS)?;
+    let addresses = interface::serve_at(name, &args.addresses)?;
+    let mut stack = open_port(args, &addresses)?;
     let path_mtu = path_mtu(args, stack.mtu())?;
-    let neighbours = Neighbours::open(name, NEXT_HOPS)?;
-    let host = Host::new(interface::serve_at(name, &args.addresses)?, neighbours);
+    let host = Host::new(addresses, hops);
     let dump = args.dump_memory.as_deref().map(MemoryDump::create).transpose()?;
 
     let mut storage = HeapStorage::new(&LIMITS);
@@ -59,7 +62,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<()> {
         eprintln!("{service}: ready");
     }
 
-    let unresolved = run(args, &mut server, &mut stack)?;
+    let unresolved = run(args, &mut server, &mut stack);
     let stats = Stats::new(server.engine.counters(), &stack, unresolved, server.served);
     eprintln!("{}", stats.text());
     if args.stats {
@@ -68,10 +71,9 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<()> {
     stack.finish()
 }
 
-fn open_port(args: &ServeArgs) -> Result<Stack> {
+fn open_port(args: &ServeArgs, addresses: &[IpAddr]) -> Result<Stack> {
     let name = args.port.interface();
-    // Before the port, which says less about it.
-    let wire = Wire::open(&args.port, &args.addresses)?;
+    let wire = Wire::open(&args.port, addresses)?;
     eprintln!("{}: MTU {}, {wire}", args.port, wire.mtu());
     let recorder = args
         .capture
@@ -106,7 +108,7 @@ fn path_mtu(args: &ServeArgs, ip_mtu: usize) -> Result<PathMtu> {
 }
 
 /// The poll loop; says how many packets were not sent for want of a neighbour.
-fn run(args: &ServeArgs, server: &mut Server<'_>, stack: &mut Stack) -> Result<u64> {
+fn run(args: &ServeArgs, server: &mut Server<'_>, stack: &mut Stack) -> u64 {
     let clock = Clock::start();
     let spin_ns = args.spin.saturating_mul(1000);
     let last_client = if args.once { Some(1) } else { args.sessions };
@@ -121,7 +123,7 @@ fn run(args: &ServeArgs, server: &mut Server<'_>, stack: &mut Stack) -> Result<u
         let mut worked = turn.more || turn.received + turn.sent + turn.unresolved > 0;
         worked |= server.poll_engine(now);
         if now >= tcp_due {
-            worked |= server.poll_tcp(now)?;
+            worked |= server.poll_tcp(now);
             server.host.neighbours.poll();
             tcp_due = now.add_ns(TCP_BUSY_NS);
         }
@@ -135,5 +137,5 @@ fn run(args: &ServeArgs, server: &mut Server<'_>, stack: &mut Stack) -> Result<u
         }
     }
     server.end_all(clock.now());
-    Ok(unresolved)
+    unresolved
 }

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 use roce_codec::ib::{PathMtu, Qpn};
 use roce_engine::{Engine, Event, Instant};
 
@@ -35,7 +35,7 @@ pub(crate) struct Server<'s> {
     path_mtu: PathMtu,
     region_len: u32,
     listeners: Vec<Listener>,
-    clients: Vec<(ServiceSpec, Connection)>,
+    clients: Vec<Connection>,
     dump: Option<MemoryDump>,
     next_id: u32,
     /// Clients that have come and gone.
@@ -114,7 +114,7 @@ impl<'s> Server<'s> {
 
     /// When [`Server::poll_engine`] is due even if no frame comes.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        let sessions = self.clients.iter().filter_map(|(_, client)| client.session.poll_timeout());
+        let sessions = self.clients.iter().filter_map(|client| client.session.poll_timeout());
         sessions.chain(self.engine.poll_timeout()).min()
     }
 
@@ -126,11 +126,10 @@ impl<'s> Server<'s> {
                 any = true;
                 let id = Session::id_of(wc.wr_id);
                 // That of a session that has ended goes nowhere.
-                let Some(index) = self.clients.iter().position(|(_, c)| c.session.id() == id)
-                else {
+                let Some(index) = self.clients.iter().position(|c| c.session.id() == id) else {
                     continue;
                 };
-                let session = &mut self.clients[index].1.session;
+                let session = &mut self.clients[index].session;
                 let result = session.handle_completion(&wc, context!(self, now));
                 self.settle(index, result, now);
             }
@@ -138,16 +137,16 @@ impl<'s> Server<'s> {
         while let Some(event) = self.engine.poll_event() {
             any = true;
             let Some(index) = subject(&event)
-                .and_then(|qpn| self.clients.iter().position(|(_, c)| c.session.owns(qpn)))
+                .and_then(|qpn| self.clients.iter().position(|c| c.session.owns(qpn)))
             else {
                 continue;
             };
-            let session = &mut self.clients[index].1.session;
+            let session = &mut self.clients[index].session;
             let result = session.handle_event(&event, context!(self, now));
             self.settle(index, result, now);
         }
         for index in (0..self.clients.len()).rev() {
-            let session = &mut self.clients[index].1.session;
+            let session = &mut self.clients[index].session;
             if session.poll_timeout().is_some_and(|due| due <= now) {
                 any = true;
                 let result = session.handle_timeout(context!(self, now));
@@ -158,23 +157,28 @@ impl<'s> Server<'s> {
     }
 
     /// Accepts clients and reads what they say; says whether there was any.
-    pub(crate) fn poll_tcp(&mut self, now: Instant) -> Result<bool> {
+    pub(crate) fn poll_tcp(&mut self, now: Instant) -> bool {
         let mut fds: Vec<_> = self.listeners.iter().map(|l| l.socket.as_fd()).collect();
-        fds.extend(self.clients.iter().map(|(_, client)| client.stream.as_fd()));
+        fds.extend(self.clients.iter().map(|client| client.stream.as_fd()));
         let ready = os::any_readable(&fds, &mut self.polls);
         if ready {
-            self.accept()?;
+            self.accept();
         }
         for index in (0..self.clients.len()).rev() {
-            let client = &mut self.clients[index].1;
-            if let Some(end) = client.poll(context!(self, now)) {
+            let client = &mut self.clients[index];
+            let end = if ready || client.has_unsent() {
+                client.poll(context!(self, now))
+            } else {
+                client.check_silence()
+            };
+            if let Some(end) = end {
                 self.end(index, &end, now);
             }
         }
-        Ok(ready)
+        ready
     }
 
-    fn accept(&mut self) -> Result<()> {
+    fn accept(&mut self) {
         for listener in &self.listeners {
             let service = listener.service;
             loop {
@@ -183,7 +187,10 @@ impl<'s> Server<'s> {
                     Err(error) => match error.kind() {
                         ErrorKind::WouldBlock => break,
                         ErrorKind::Interrupted | ErrorKind::ConnectionAborted => continue,
-                        _ => return Err(error).context(format!("{service}: accepting a client")),
+                        _ => {
+                            eprintln!("{service}: a client could not be accepted: {error}");
+                            break;
+                        }
                     },
                 };
                 if self.clients.len() >= MAX_CLIENTS {
@@ -197,13 +204,12 @@ impl<'s> Server<'s> {
                 };
                 let session = Session::new(self.next_id, service.test, options);
                 self.next_id = self.next_id.wrapping_add(1);
-                match Connection::new(stream, peer, session) {
-                    Ok(client) => self.clients.push((service, client)),
+                match Connection::new(service, stream, peer, session) {
+                    Ok(client) => self.clients.push(client),
                     Err(error) => eprintln!("{service}: {peer}: {error}"),
                 }
             }
         }
-        Ok(())
     }
 
     fn settle(&mut self, index: usize, result: Result<(), SessionError>, now: Instant) {
@@ -214,14 +220,12 @@ impl<'s> Server<'s> {
 
     /// Ends a session and says how it went.
     fn end(&mut self, index: usize, end: &End, now: Instant) {
-        let (service, client) = self.clients.swap_remove(index);
+        let client = self.clients.swap_remove(index);
         self.served += 1;
-        let (peer, session) = (client.peer, &client.session);
-        let qps = session.regions().count();
-        let mtu = session.path_mtu();
-        let of = session.reported_iterations().map(|n| format!(", {n} iterations"));
-        let of = of.unwrap_or_default();
-        eprintln!("{service}: {peer}: {qps} queue pairs, path MTU {mtu}{of}: {end}");
+        let (service, peer, session) = (client.service, client.peer, &client.session);
+        let iterations = session.reported_iterations();
+        let count = iterations.map(|count| format!(", {count} iterations")).unwrap_or_default();
+        eprintln!("{service}: {peer}: {end}{count}");
         if let Some(dump) = &mut self.dump
             && let Err(error) = dump.write(&service, session, &self.host.memory)
         {

@@ -14,8 +14,8 @@ pub struct Gid(pub [u8; 16]);
 impl Gid {
     /// The address it stands for.
     #[must_use]
-    pub const fn address(self) -> IpAddr {
-        Ipv6Addr::from_octets(self.0).to_canonical()
+    pub fn address(self) -> IpAddr {
+        Ipv6Addr::from(self.0).to_canonical()
     }
 }
 

@@ -172,6 +172,7 @@ pub struct Session {
     options: Options,
     exchange: Exchange,
     path_mtu: PathMtu,
+    asked_path_mtu: PathMtu,
     pd: Option<Pd>,
     pairs: Vec<Pair, MAX_QPS>,
     write_lat: Option<WriteLat>,
@@ -191,6 +192,7 @@ impl Session {
             options,
             exchange: Exchange::new(test),
             path_mtu: PathMtu::Mtu256,
+            asked_path_mtu: PathMtu::Mtu256,
             pd: None,
             pairs: Vec::new(),
             write_lat: None,
@@ -228,6 +230,12 @@ impl Session {
     #[must_use]
     pub const fn path_mtu(&self) -> PathMtu {
         self.path_mtu
+    }
+
+    /// The path MTU that the client would have used: it and we take the smaller one.
+    #[must_use]
+    pub const fn asked_path_mtu(&self) -> PathMtu {
+        self.asked_path_mtu
     }
 
     /// Messages it has received or answered, where the service sees them.
@@ -287,6 +295,7 @@ impl Session {
                 &number
             }
             Message::PathMtu(theirs) => {
+                self.asked_path_mtu = theirs;
                 self.path_mtu = theirs.min(context.path_mtu);
                 path_mtu = [b'0' + context.path_mtu.code(), 0];
                 &path_mtu
