@@ -55,7 +55,7 @@ class Responder:
             "--capture", f"{directory}/capture.pcapng", "--dump-memory", f"{directory}/memory", "--stats",
         ]
         for program in PROGRAMS:
-            command += ["--service", self.service(scenario, program)]
+            command += ["--service", f"perftest:{program}:{PORTS[program]}"]
         if scenario.fault:
             command += ["--fault", scenario.fault]
         with open(f"{directory}/responder.log", "wb") as errors, open(f"{directory}/responder.out", "wb") as output:
@@ -70,12 +70,6 @@ class Responder:
             if time.monotonic() > deadline:
                 raise TargetError(f"responder does not listen after {READY_SECONDS} s: {self._last_words()}")
             time.sleep(0.02)
-
-    @staticmethod
-    def service(scenario, program):
-        """A write_lat server writes first, so it alone must be told the size and the count."""
-        del scenario
-        return f"perftest:{program}:{PORTS[program]}"
 
     def stop(self):
         outcome = Outcome(capture=f"{self._directory}/capture.pcapng", regions=[])
