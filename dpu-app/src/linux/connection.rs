@@ -12,7 +12,7 @@ use crate::service::{Context, Platform};
 
 /// Before and after its run a client answers at once; one that is silent for this long is given
 /// up, so that it does not hold its regions for ever.
-const SILENCE: Duration = Duration::from_secs(30);
+const SILENCE: Duration = Duration::from_secs(if cfg!(test) { 2 } else { 30 });
 
 /// How a connection ended.
 #[derive(Debug)]
@@ -157,5 +157,182 @@ impl Connection {
     pub(crate) fn check_silence(&self) -> Option<End> {
         let silent = !self.session.exchange().is_running() && self.heard.elapsed() > SILENCE;
         silent.then_some(End::Silent(SILENCE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Shutdown, TcpListener};
+
+    use roce_codec::ib::PathMtu;
+    use roce_dataplane::host_memory::HostMemory;
+    use roce_engine::{Addr, Config, Engine, HeapStorage, Limits, NextHop, SeededEntropy};
+
+    use super::*;
+    use crate::service::memory::Region;
+    use crate::service::perftest::{ExchangeError, Options};
+    use crate::service::{Queues, Route, RouteError};
+
+    const VERSION: &[u8; 16] = b"6.06\0\0\0\0\0\0\0\0\0\0\0\0";
+    const KEY: &[u8; 108] = b"0000:0001:000011:d2ec0c:00000208:00007f56c97cf000:\
+        00:00:00:00:00:00:00:00:00:00:ff:ff:7f:00:00:02:00000000:\0";
+
+    struct TestPlatform(HostMemory, SeededEntropy);
+
+    impl Platform for TestPlatform {
+        type Memory = HostMemory;
+        type Random = SeededEntropy;
+
+        fn memory(&self) -> &HostMemory {
+            &self.0
+        }
+
+        fn random(&mut self) -> &mut SeededEntropy {
+            &mut self.1
+        }
+
+        fn take_region(&mut self, len: u64) -> Option<Region> {
+            let region = self.0.map(usize::try_from(len).ok()?).ok()?;
+            Some(Region { addr: Addr { region, offset: 0 }, va: self.0.va(region)?, len })
+        }
+
+        fn give_region(&mut self, _: Region) {}
+
+        fn route(&mut self, _: IpAddr) -> Result<Route, RouteError> {
+            Ok(Route { src: IpAddr::from([127, 0, 0, 1]), next_hop: NextHop(0) })
+        }
+
+        fn release_route(&mut self, _: Route) {}
+    }
+
+    /// Lets a client speak, as `speak` has it, and says how that ended.
+    fn end_of(service: &str, speak: impl FnOnce(TcpStream) + Send) -> End {
+        let service: ServiceSpec = service.parse().unwrap();
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let at = listener.local_addr().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(move || speak(TcpStream::connect(at).unwrap()));
+            let (stream, peer) = listener.accept().unwrap();
+            let options = Options { region_len: 4096, size: None, iterations: None };
+            let session = Session::new(1, service.test, options);
+            let mut connection = Connection::new(service, stream, peer, session).unwrap();
+
+            let mut storage = HeapStorage::new(&Limits::SMALL);
+            let mut engine = Engine::new(Config::DEFAULT, storage.lend());
+            let mut cq = || engine.create_cq(1024).unwrap();
+            let queues = Queues { send: cq(), recv: cq() };
+            let mut context = Context {
+                engine: &mut engine,
+                platform: &mut TestPlatform(HostMemory::new(), SeededEntropy::new(1)),
+                queues,
+                path_mtu: PathMtu::Mtu1024,
+                now: roce_engine::Instant::ZERO,
+            };
+            let give_up = Instant::now() + Duration::from_secs(20);
+            let end = loop {
+                if let Some(end) = connection.poll(&mut context) {
+                    break end;
+                }
+                assert!(Instant::now() < give_up, "the connection does not end");
+                std::thread::sleep(Duration::from_micros(200));
+            };
+            connection.session.close(&mut context);
+            drop(connection.stream);
+            end
+        })
+    }
+
+    fn answer(stream: &mut TcpStream, len: usize) -> Vec<u8> {
+        let mut answer = vec![0; len];
+        stream.read_exact(&mut answer).unwrap();
+        answer
+    }
+
+    /// A whole client of `read_lat`, which does not run anything; each message in pieces of
+    /// `piece` bytes.
+    fn whole_client(mut stream: TcpStream, piece: usize) {
+        stream.set_nodelay(true).unwrap();
+        let keys = [&KEY[..]; 5];
+        let greeting = [&VERSION[..], &[0, 0, 16, 0], &[0, 0, 0, 64], b"5\0"];
+        let mut last = Vec::new();
+        for message in greeting.iter().chain(&keys) {
+            for piece in message.chunks(piece) {
+                stream.write_all(piece).unwrap();
+                std::thread::yield_now();
+            }
+            last = answer(&mut stream, message.len());
+        }
+        assert_ne!(last, KEY, "the server has a key of its own");
+        assert_eq!(answer(&mut stream, 5), b"done\0");
+        stream.write_all(b"done\0").unwrap();
+    }
+
+    #[test]
+    fn messages_may_come_in_pieces() {
+        for piece in [1, 7, 108] {
+            let end = end_of("perftest:read_lat", |stream| whole_client(stream, piece));
+            assert!(matches!(end, End::Done), "{end:?}");
+        }
+    }
+
+    /// More than is due, at once: it is read as the next message, when its turn has come.
+    #[test]
+    fn messages_may_come_early() {
+        let end = end_of("perftest:read_lat", |mut stream| {
+            let mut all = [&VERSION[..], &[0, 0, 16, 0], &[0, 0, 0, 64], b"5\0"].concat();
+            for _ in 0..5 {
+                all.extend(KEY);
+            }
+            stream.write_all(&all).unwrap();
+            answer(&mut stream, all.len() + 5);
+        });
+        // It closed after its last key: newer clients do not say `done`.
+        assert!(matches!(end, End::Done), "{end:?}");
+    }
+
+    #[test]
+    fn nonsense_ends_the_connection() {
+        let end = end_of("perftest:write_bw", |mut stream| {
+            stream.write_all(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
+        });
+        let wanted = SessionError::Exchange(ExchangeError::Version);
+        assert!(matches!(end, End::Failed(error) if error == wanted), "{end:?}");
+
+        // A line without end.
+        let end = end_of("perftest:write_bw", |mut stream| {
+            let _ = stream.write_all(&vec![b'7'; 1 << 20]);
+        });
+        assert!(matches!(end, End::Failed(error) if error == wanted), "{end:?}");
+
+        let end = end_of("perftest:write_bw", |mut stream| {
+            let greeting = [&VERSION[..], &[0, 0, 16, 0], &[0, 0, 0, 64], b"5\0"].concat();
+            stream.write_all(&greeting).unwrap();
+            stream.write_all(&[b'f'; 108]).unwrap();
+            answer(&mut stream, greeting.len());
+        });
+        let wanted = SessionError::Exchange(ExchangeError::Key);
+        assert!(matches!(end, End::Failed(error) if error == wanted), "{end:?}");
+    }
+
+    #[test]
+    fn a_client_that_says_nothing() {
+        let end = end_of("perftest:write_bw", |mut stream| {
+            stream.write_all(&VERSION[..15]).unwrap();
+            let _ = stream.read(&mut [0]);
+        });
+        assert!(matches!(end, End::Silent(_)), "{end:?}");
+    }
+
+    #[test]
+    fn a_client_that_goes_away() {
+        let end = end_of("perftest:write_bw", drop);
+        assert!(matches!(end, End::ClientGone(_)), "{end:?}");
+        let end = end_of("perftest:write_bw", |mut stream| {
+            stream.write_all(&VERSION[..9]).unwrap();
+            stream.shutdown(Shutdown::Write).unwrap();
+            let mut rest = Vec::new();
+            let _ = stream.read_to_end(&mut rest);
+        });
+        assert!(matches!(end, End::ClientGone(None)), "{end:?}");
     }
 }

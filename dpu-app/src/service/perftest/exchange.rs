@@ -278,3 +278,150 @@ fn check_version(bytes: &[u8]) -> Result<(), ExchangeError> {
     }
     if (major, minor) < (5, 70) { Err(ExchangeError::OldVersion) } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &[u8; 108] = b"0000:0001:000011:d2ec0c:00000208:00007f56c97cf000:\
+        00:00:00:00:00:00:00:00:00:00:ff:ff:0a:09:00:02:00000000:\0";
+
+    /// An exchange up to its key messages.
+    fn greeted(test: Test) -> Exchange {
+        let mut exchange = Exchange::new(test);
+        for message in [&VERSION[..], &[0, 0, 16, 0], &[0, 0, 0, 64], b"3\0"] {
+            assert_eq!(exchange.next_len(), message.len());
+            exchange.parse(message).unwrap();
+            assert_eq!(exchange.advance(false), Ok(Progress::Continues));
+        }
+        exchange
+    }
+
+    fn key(exchange: &mut Exchange, new_qp: bool) -> Result<Progress, ExchangeError> {
+        assert_eq!(exchange.next_len(), 108);
+        assert!(matches!(exchange.parse(KEY), Ok(Message::Key(_))));
+        exchange.advance(new_qp)
+    }
+
+    /// What real clients send, counted in captures of perftest 4.5: which queue pair each key
+    /// message before the run names.
+    #[test]
+    fn the_run_starts_after_as_many_keys_as_real_clients_send() {
+        let table: [(Test, &[u32]); 9] = [
+            (Test::WriteBw, &[0, 0, 0]),
+            (Test::ReadBw, &[0, 1, 0, 1, 0]),
+            (Test::AtomicBw, &[0, 1, 2, 0, 1, 2, 0]),
+            (Test::SendBw, &[0, 0, 0, 0]),
+            (Test::SendBw, &[0, 1, 0, 0, 1, 0]),
+            (Test::WriteLat, &[0, 0, 0, 0]),
+            (Test::ReadLat, &[0, 0, 0, 0]),
+            (Test::SendLat, &[0, 0, 0, 0]),
+            (Test::AtomicLat, &[0, 0, 0, 0]),
+        ];
+        for (test, keys) in table {
+            let mut exchange = greeted(test);
+            let mut seen = 0;
+            for (index, qp) in (1..).zip(keys) {
+                let new = *qp == seen;
+                seen += u32::from(new);
+                let last = index == keys.len();
+                let expected = if last { Progress::Started } else { Progress::Continues };
+                assert_eq!(key(&mut exchange, new), Ok(expected), "{test}, message {index}");
+                assert_eq!(exchange.is_running(), last);
+            }
+        }
+    }
+
+    #[test]
+    fn after_the_run() {
+        for test in Test::ALL {
+            let mut exchange = greeted(test);
+            assert!(!exchange.may_end());
+            for index in 0.. {
+                if key(&mut exchange, index == 0) == Ok(Progress::Started) {
+                    break;
+                }
+            }
+            assert_eq!(exchange.may_end(), test == Test::WriteLat);
+            if matches!(test, Test::WriteBw | Test::ReadBw | Test::AtomicBw) {
+                assert_eq!(key(&mut exchange, false), Ok(Progress::Continues));
+                for value in [65536u64, 5000, 1, 2, 3] {
+                    assert_eq!(exchange.next_len(), 8);
+                    let message = exchange.parse(&value.to_be_bytes());
+                    assert_eq!(message, Ok(Message::Result(value)));
+                    assert_eq!(exchange.advance(false), Ok(Progress::Continues));
+                    assert!(!exchange.may_end());
+                }
+            }
+            assert_eq!(key(&mut exchange, false), Ok(Progress::Finished));
+            assert!(exchange.may_end());
+            assert_eq!(exchange.next_len(), 5);
+            assert_eq!(exchange.parse(b"done\0"), Ok(Message::Done));
+            assert_eq!(exchange.parse(b"done\n"), Err(ExchangeError::Done));
+            assert_eq!(exchange.advance(false), Ok(Progress::Over));
+        }
+    }
+
+    #[test]
+    fn queue_pairs_come_first() {
+        let mut exchange = greeted(Test::WriteBw);
+        assert_eq!(key(&mut exchange, true), Ok(Progress::Continues));
+        assert_eq!(key(&mut exchange, false), Ok(Progress::Continues));
+        assert_eq!(key(&mut exchange, true), Err(ExchangeError::LateQp));
+        let mut exchange = greeted(Test::WriteLat);
+        assert_eq!(key(&mut exchange, true), Ok(Progress::Continues));
+        assert_eq!(key(&mut exchange, true), Err(ExchangeError::TooManyQps));
+    }
+
+    #[test]
+    fn versions() {
+        let version = |text: &[u8]| {
+            let mut bytes = [0; 16];
+            bytes[..text.len()].copy_from_slice(text);
+            Exchange::new(Test::WriteBw).parse(&bytes)
+        };
+        for good in ["5.70", "5.8", "5.99", "6.06", "6.20", "7.0", "24.10"] {
+            assert_eq!(version(good.as_bytes()), Ok(Message::Version), "{good}");
+        }
+        for old in ["5.69", "5.6", "4.99", "0.0"] {
+            assert_eq!(version(old.as_bytes()), Err(ExchangeError::OldVersion), "{old}");
+        }
+        for nonsense in [
+            &b""[..],
+            b".",
+            b"6",
+            b"6.",
+            b".06",
+            b"6.06.1",
+            b"6.0x",
+            b"+6.06",
+            b" 6.06",
+            b"6.06\x006",
+            b"\xff\xfe.1",
+            b"GET / HTTP/1.1\r\n",
+            b"9999999999999.99",
+            b"SSH-2.0-OpenSSH_",
+        ] {
+            assert_eq!(version(nonsense), Err(ExchangeError::Version), "{nonsense:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_that_make_no_sense() {
+        let mut exchange = Exchange::new(Test::WriteBw);
+        exchange.advance(false).unwrap();
+        for size in [0, 63, 0x1000_0001, u32::MAX] {
+            assert_eq!(exchange.parse(&size.to_be_bytes()), Err(ExchangeError::CycleBuffer(size)));
+        }
+        exchange.advance(false).unwrap();
+        for size in [0, 4097, u32::MAX] {
+            assert_eq!(exchange.parse(&size.to_be_bytes()), Err(ExchangeError::CacheLine(size)));
+        }
+        exchange.advance(false).unwrap();
+        for mtu in [b"0\0", b"6\0", b"33", b"\x003", b"\0\0"] {
+            assert_eq!(exchange.parse(mtu), Err(ExchangeError::PathMtu));
+        }
+        exchange.advance(false).unwrap();
+        assert_eq!(exchange.parse(&[b'0'; 108]), Err(ExchangeError::Key));
+    }
+}

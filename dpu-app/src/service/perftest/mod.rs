@@ -5,8 +5,10 @@
 //! Then it runs, and for some tests says how it went. Nothing on the wire names the test or the
 //! message size: a [`Session`] is told the test, and learns the size from the packets.
 
+mod error;
 mod exchange;
 mod key;
+mod pair;
 mod session;
 mod write_lat;
 
@@ -15,9 +17,10 @@ use core::str::FromStr;
 
 use roce_engine::Access;
 
+pub use error::SessionError;
 pub use exchange::{Exchange, ExchangeError, MAX_MESSAGE_LEN, Message, Progress};
 pub use key::{Gid, KeyMessage};
-pub use session::{MAX_QPS, Options, Reply, Session, SessionError, SharedRegion};
+pub use session::{MAX_QPS, Options, Reply, Session, SharedRegion};
 
 /// The TCP port that clients connect to unless told otherwise.
 pub const DEFAULT_PORT: u16 = 18515;

@@ -11,9 +11,10 @@
 use roce_codec::ib::{Qpn, RKey};
 use roce_engine::{Addr, Backing, Instant, SendWr, WrOpcode};
 
+use super::error::SessionError;
 use super::exchange::CYCLE_BUFFER;
 use super::key::KeyMessage;
-use super::session::{Options, SessionError};
+use super::session::Options;
 use crate::service::memory::Exposed;
 use crate::service::{Context, Platform};
 

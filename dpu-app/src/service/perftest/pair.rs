@@ -1,0 +1,190 @@
+//! One of a client's queue pairs: ours that answers it, and the memory behind it.
+
+use roce_codec::ib::{PKey, PathMtu, Psn, Qpn, RnrTimer};
+use roce_codec::net::{flow_label_from_qpns, source_port_from_flow_label};
+use roce_engine::{
+    Access, Entropy, ModifyQp, Path, Pd, PostError, QpInit, RecvWr, RtrAttr, RtsAttr,
+};
+
+use super::Test;
+use super::error::SessionError;
+use super::key::{Gid, KeyMessage};
+use crate::service::memory::Exposed;
+use crate::service::{Context, Platform, Route};
+
+/// Receives kept posted on a queue pair: as many as perftest's own server keeps.
+const RECEIVES: u32 = 512;
+/// Sends that may wait on a queue pair; a latency test has one, or two when an acknowledgement
+/// is slow.
+const SENDS: u32 = 16;
+
+/// What perftest asks of a connection: 67 ms, seven retries, receiver not ready for ever.
+const TIMEOUT: u8 = 14;
+const RETRY_COUNT: u8 = 7;
+const RNR_RETRY: u8 = 7;
+/// 0.64 ms.
+const MIN_RNR_TIMER: RnrTimer = RnrTimer::new(12);
+const HOP_LIMIT: u8 = 64;
+
+/// What a session's pairs have in common.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PairAttr {
+    pub(super) test: Test,
+    pub(super) pd: Pd,
+    pub(super) path_mtu: PathMtu,
+    pub(super) region_len: u32,
+}
+
+/// A queue pair and its memory. It is to be ended with [`Pair::close`].
+#[derive(Debug)]
+pub(super) struct Pair {
+    pub(super) peer: KeyMessage,
+    pub(super) qpn: Qpn,
+    pub(super) exposed: Exposed,
+    /// What we send from, in the latency tests where we do.
+    pub(super) source: Option<Exposed>,
+    psn: Psn,
+    route: Route,
+}
+
+impl Pair {
+    /// Takes memory and a queue pair for a client's.
+    pub(super) fn new<P: Platform>(
+        peer: KeyMessage,
+        attr: &PairAttr,
+        context: &mut Context<'_, '_, P>,
+    ) -> Result<Self, SessionError> {
+        let route = context.platform.route(peer.gid.address())?;
+        let made = Self::with_memory(peer, attr, route, context);
+        if made.is_err() {
+            context.platform.release_route(route);
+        }
+        made
+    }
+
+    fn with_memory<P: Platform>(
+        peer: KeyMessage,
+        attr: &PairAttr,
+        route: Route,
+        context: &mut Context<'_, '_, P>,
+    ) -> Result<Self, SessionError> {
+        let PairAttr { test, pd, region_len, .. } = *attr;
+        let len = u64::from(region_len);
+        let exposed = Exposed::new(context, pd, len, test.access())?;
+        let source = match test {
+            Test::WriteLat | Test::SendLat => match Exposed::new(context, pd, len, Access::NONE) {
+                Ok(source) => Some(source),
+                Err(error) => {
+                    exposed.withdraw(context);
+                    return Err(error.into());
+                }
+            },
+            _ => None,
+        };
+        let init = QpInit {
+            pd,
+            send_cq: context.queues.send,
+            recv_cq: context.queues.recv,
+            max_send_wr: SENDS,
+            max_recv_wr: RECEIVES,
+            observe_writes: test == Test::WriteLat,
+        };
+        match context.engine.create_qp(&init, context.platform.random()) {
+            Ok(qpn) => {
+                let psn = Psn::new(context.platform.random().next_u32());
+                Ok(Self { peer, qpn, exposed, source, psn, route })
+            }
+            Err(error) => {
+                exposed.withdraw(context);
+                source.into_iter().for_each(|source| source.withdraw(context));
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Makes it ready to receive and to send: the client may begin as soon as it has its answer.
+    /// `wr_id` is of the receives, in the tests that have some.
+    pub(super) fn connect<P: Platform>(
+        &self,
+        attr: &PairAttr,
+        wr_id: u64,
+        context: &mut Context<'_, '_, P>,
+    ) -> Result<(), SessionError> {
+        let flow_label = flow_label_from_qpns(self.qpn, self.peer.qpn);
+        let path = Path {
+            src: self.route.src,
+            dst: self.peer.gid.address(),
+            next_hop: self.route.next_hop,
+            src_port: source_port_from_flow_label(flow_label),
+            traffic_class: 0,
+            flow_label: 0,
+            hop_limit: HOP_LIMIT,
+        };
+        let reads = attr.test.reads();
+        let changes = [
+            ModifyQp::Init { pkey: PKey::DEFAULT, access: attr.test.access() },
+            ModifyQp::Rtr(RtrAttr {
+                path,
+                path_mtu: attr.path_mtu,
+                dest_qpn: self.peer.qpn,
+                rq_psn: self.peer.psn,
+                max_dest_rd_atomic: if reads { context.engine.max_dest_rd_atomic() } else { 0 },
+                min_rnr_timer: MIN_RNR_TIMER,
+            }),
+            ModifyQp::Rts(RtsAttr {
+                sq_psn: self.psn,
+                timeout: TIMEOUT,
+                retry_cnt: RETRY_COUNT,
+                rnr_retry: RNR_RETRY,
+                max_rd_atomic: 0,
+            }),
+        ];
+        for change in &changes {
+            context.engine.modify_qp(self.qpn, change)?;
+        }
+        if attr.test.receives() {
+            for _ in 0..RECEIVES {
+                self.post_receive(attr.region_len, wr_id, context)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lends the whole region to the client's next SEND.
+    pub(super) fn post_receive<P: Platform>(
+        &self,
+        region_len: u32,
+        wr_id: u64,
+        context: &mut Context<'_, '_, P>,
+    ) -> Result<(), PostError> {
+        let sge = self.exposed.sge(0, region_len);
+        context.engine.post_recv(self.qpn, &RecvWr { wr_id, sge })
+    }
+
+    /// Its description for the client.
+    pub(super) fn key<P: Platform>(&self, test: Test, context: &Context<'_, '_, P>) -> KeyMessage {
+        // READs and atomics that the client may have outstanding: what it says it takes itself,
+        // which is what its device can do, as far as we keep them for replay.
+        let most = u16::from(context.engine.max_dest_rd_atomic()).max(1);
+        let out_reads = if test.reads() { self.peer.out_reads.clamp(1, most) } else { 1 };
+        KeyMessage {
+            lid: 0,
+            out_reads,
+            qpn: self.qpn,
+            psn: self.psn,
+            rkey: self.exposed.mr.rkey,
+            va: self.exposed.region.va,
+            gid: Gid::from(self.route.src),
+            srqn: 0,
+        }
+    }
+
+    /// Destroys the queue pair and gives its memory back.
+    pub(super) fn close<P: Platform>(self, context: &mut Context<'_, '_, P>) {
+        // It is there: nobody else destroys it.
+        let _ = context.engine.destroy_qp(self.qpn);
+        self.exposed.withdraw(context);
+        self.source.into_iter().for_each(|source| source.withdraw(context));
+        context.platform.release_route(self.route);
+    }
+}
