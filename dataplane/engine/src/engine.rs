@@ -269,7 +269,14 @@ impl<'s> Engine<'s> {
         }
         match change {
             ModifyQp::Reset => self.reset(slot),
-            ModifyQp::Error => self.enter_error(slot),
+            ModifyQp::Error => {
+                // The caller's own decision is silent at once; a NAK that ends the connection
+                // still goes out.
+                if from != QpState::Error {
+                    self.forget_answers(slot);
+                }
+                self.enter_error(slot);
+            }
             ModifyQp::Init { pkey, access } => {
                 if let Some(qp) = self.qps.get_mut(slot) {
                     qp.state = QpState::Init;

@@ -110,7 +110,8 @@ pub enum ModifyQp {
     Rtr(RtrAttr),
     /// To [`QpState::Rts`].
     Rts(RtsAttr),
-    /// To [`QpState::Error`]: work requests complete as flushed.
+    /// To [`QpState::Error`]: work requests complete as flushed, answers not yet out are
+    /// forgotten.
     Error,
 }
 

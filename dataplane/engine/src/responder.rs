@@ -581,8 +581,12 @@ impl Engine<'_> {
     /// is in error (IBTA 9.9.3, classes B, C and D).
     fn refuse(&mut self, slot: u32, psn: Psn, code: NakCode, receive: WcStatus) {
         let Some(qp) = self.qps.get_mut(slot) else { return };
-        let qpn = qp.qpn;
+        let (qpn, state) = (qp.qpn, qp.state);
         self.owe(slot, Answer::Nak(Syndrome::nak(code), psn));
+        if state == QpState::Error {
+            // Refused already; an answer owed before that has failed since.
+            return;
+        }
         if receive != WcStatus::WrFlush
             && let Some(index) = self.take_message_receive(slot)
         {
@@ -717,6 +721,11 @@ impl Engine<'_> {
                     // The region may have gone since the request was taken.
                     match self.memory.remote(rkey, pd, va, len, Access::REMOTE_READ) {
                         Ok(addr) => Body::Region { addr, len },
+                        // A late duplicate of what has been answered: nobody waits for it.
+                        Err(_) if replay.answered => {
+                            self.answered(slot, at, psn, None);
+                            return self.next_response(slot);
+                        }
                         Err(_) => {
                             self.response_failed(slot, psn);
                             return self.acknowledgement(slot);
@@ -750,12 +759,18 @@ impl Engine<'_> {
     /// The memory behind the READ answer with this PSN is gone: an operational error instead of
     /// it and of what follows.
     pub(crate) fn response_failed(&mut self, slot: u32, psn: Psn) {
+        self.forget_answers(slot);
+        self.refuse(slot, psn, NakCode::RemoteOperationalError, WcStatus::WrFlush);
+    }
+
+    /// Owes the peer nothing any more.
+    pub(crate) fn forget_answers(&mut self, slot: u32) {
         let Some(qp) = self.qps.get_mut(slot) else { return };
         qp.responder.unanswered = 0;
+        qp.responder.answer = Answer::None;
         for replay in self.replays_of(slot) {
             replay.next = None;
         }
-        self.refuse(slot, psn, NakCode::RemoteOperationalError, WcStatus::WrFlush);
     }
 
     /// The ACK or NAK that is owed, once no READ or atomic answer is before it.
