@@ -224,7 +224,11 @@ fn draw_faults(random: &mut Random) -> (Faults, bool) {
     };
     let faults =
         Faults { drop: rate(), duplicate: rate(), reorder: rate(), corrupt: rate(), delay: rate() };
-    if random.one_in(8) { (Faults::NONE, true) } else { (faults, mercy) }
+    match random.below(16) {
+        0 | 1 => (Faults::NONE, true),
+        2 => (Faults { drop: 200, duplicate: 200, reorder: 200, corrupt: 200, delay: 200 }, mercy),
+        _ => (faults, mercy),
+    }
 }
 
 fn draw_connection(random: &mut Random, plan: &Plan) -> Connection {

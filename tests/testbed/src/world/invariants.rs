@@ -34,7 +34,7 @@ fn check_chain(hosts: &[Host<'_>], chain: &mut Chain<'_>) -> Result<(), String> 
         if info.state == QpState::Reset {
             return Err(format!("{} was reset", end.qp));
         }
-        if end.una.advance(info.unacknowledged_psn)? {
+        if end.ready && end.una.advance(info.unacknowledged_psn)? {
             end.passes = 0;
         }
         end.expected.advance(info.expected_psn)?;

@@ -1,6 +1,6 @@
 //! Connections begin, are used, and end.
 
-use roce_codec::ib::Qpn;
+use roce_codec::ib::{Operation, Qpn};
 use roce_engine::{Engine, Instant, ModifyQp, QpState, Transmit};
 
 use super::World;
@@ -78,6 +78,7 @@ impl<'a> Chain<'a> {
         if info.is_response() {
             return;
         }
+        let mtu = self.connection().path_mtu.bytes();
         for end in self.ends.iter_mut().flatten() {
             if end.host != host || end.qp != transmit.qp {
                 continue;
@@ -90,7 +91,10 @@ impl<'a> Chain<'a> {
             if at == end.una.packets && at < end.sent {
                 end.passes += 1;
             }
-            end.sent = end.sent.max(at + 1);
+            // A READ request takes as many as its answer has packets.
+            let read = transmit.ext.reth.filter(|_| info.operation == Operation::ReadRequest);
+            let packets = read.map_or(1, |reth| reth.dma_len.div_ceil(mtu).max(1));
+            end.sent = end.sent.max(at + u64::from(packets));
         }
     }
 
