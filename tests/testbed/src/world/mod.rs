@@ -193,6 +193,8 @@ impl<'a, 's> World<'a, 's> {
 
     fn run(&mut self) -> Result<(), String> {
         loop {
+            // What has happened, before anything else does.
+            self.complete()?;
             self.start_connections()?;
             self.post()?;
             self.transmit()?;
