@@ -43,7 +43,7 @@ pub struct DemoArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 
-    /// Faults at each end, each way. [default: drop=0.01,duplicate=0.01,reorder=0.01]
+    /// Faults at each end, each way; what corrupt breaks, the checker finds. [default: drop=0.01,duplicate=0.01,reorder=0.01]
     #[arg(long, value_name = "FAULTS")]
     pub fault: Option<FaultSpec>,
 }
@@ -115,7 +115,7 @@ pub struct ServeArgs {
 
     /// Microseconds to look for frames without a pause after the last one. More makes answers
     /// quicker and takes more of the processor.
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 50)]
+    #[arg(long, value_name = "MICROSECONDS", default_value_t = 10)]
     pub spin: u64,
 }
 

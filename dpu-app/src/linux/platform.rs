@@ -97,3 +97,28 @@ fn source_for(peer: IpAddr, addresses: &[IpAddr]) -> Option<IpAddr> {
         .max_by_key(|(bits, _)| *bits)
         .map(|(_, address)| address)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_source_is_of_the_peers_kind_and_net() {
+        let addresses: Vec<IpAddr> =
+            ["192.0.2.1", "198.51.100.1", "fe80::1", "2001:db8:1::1", "2001:db8:2::1"]
+                .map(|address| address.parse().unwrap())
+                .into();
+        for (peer, source) in [
+            ("192.0.2.7", "192.0.2.1"),
+            ("198.51.100.200", "198.51.100.1"),
+            ("fe80::5054:ff:fe00:2", "fe80::1"),
+            ("2001:db8:1::2", "2001:db8:1::1"),
+            ("2001:db8:2:0:1::", "2001:db8:2::1"),
+        ] {
+            let found = source_for(peer.parse().unwrap(), &addresses);
+            assert_eq!(found, Some(source.parse().unwrap()), "{peer}");
+        }
+        assert_eq!(source_for("fe80::2".parse().unwrap(), &addresses[3..]), None);
+        assert_eq!(source_for("192.0.2.7".parse().unwrap(), &addresses[2..]), None);
+    }
+}

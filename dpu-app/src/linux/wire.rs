@@ -183,3 +183,19 @@ impl Stack {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_by_name() {
+        let port = |text: &str| text.parse::<PortSpec>();
+        assert_eq!(port("af-xdp:eth0"), Ok(PortSpec::AfXdp("eth0".to_owned())));
+        assert_eq!(port("packet:eth0.7"), Ok(PortSpec::Packet("eth0.7".to_owned())));
+        assert_eq!(port("packet:eth0").unwrap().to_string(), "packet:eth0");
+        for wrong in ["", "eth0", "packet", "packet:", "af_xdp:eth0", ":eth0"] {
+            assert!(port(wrong).is_err(), "{wrong}");
+        }
+    }
+}

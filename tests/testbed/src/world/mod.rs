@@ -1,4 +1,4 @@
-//! Runs a [`Plan`](crate::plan::Plan) and holds the engines to the oracle.
+//! Runs a [`Plan`] and holds the engines to the oracle.
 
 mod completions;
 mod end;
