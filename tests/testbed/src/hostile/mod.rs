@@ -9,6 +9,7 @@ pub mod aim;
 pub mod honest;
 pub mod mutate;
 pub mod packet;
+mod shot;
 pub mod target;
 mod wild;
 
