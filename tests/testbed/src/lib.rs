@@ -4,6 +4,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`random`] | numbers from a seed |
+//! | [`fuzz`] | the body of a fuzz target: bytes as operations on two engines |
 //! | [`hostile`] | a hostile client at a live responder, and an honest peer beside it |
 //! | [`wire`] | one direction of a wire that drops, duplicates, reorders, corrupts and delays |
 //! | [`plan`] | what happens in a world, drawn from a seed: hosts, connections, requests |
@@ -13,6 +14,7 @@
 //! Everything follows from one seed: [`world::run`] with the same seed does the same.
 #![forbid(unsafe_code)]
 
+pub mod fuzz;
 pub mod hostile;
 pub mod oracle;
 pub mod plan;

@@ -23,6 +23,12 @@ const EDGES: [u64; 12] = [
     u64::MAX,
 ];
 
+/// Makes lengths and ICRC right again.
+pub fn repair(frame: &mut [u8]) {
+    repair_lengths(frame);
+    repair_icrc(frame);
+}
+
 /// Bends a frame in one to three ways, and usually repairs what would keep it from getting far.
 pub fn mutate(random: &mut Random, frame: &mut Vec<u8>) {
     for _ in 0..random.within(1, 3) {
