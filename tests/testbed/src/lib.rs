@@ -4,6 +4,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`random`] | numbers from a seed |
+//! | [`hostile`] | a hostile client at a live responder, and an honest peer beside it |
 //! | [`wire`] | one direction of a wire that drops, duplicates, reorders, corrupts and delays |
 //! | [`plan`] | what happens in a world, drawn from a seed: hosts, connections, requests |
 //! | [`oracle`] | a model of memory and completions, which shares no code with the engine |
@@ -12,6 +13,7 @@
 //! Everything follows from one seed: [`world::run`] with the same seed does the same.
 #![forbid(unsafe_code)]
 
+pub mod hostile;
 pub mod oracle;
 pub mod plan;
 pub mod random;

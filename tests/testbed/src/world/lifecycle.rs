@@ -181,7 +181,10 @@ impl World<'_, '_> {
             };
             for (side, end) in ends.iter_mut().enumerate() {
                 let host = &mut self.hosts[end.host];
-                if !end.ready && end.ready_at <= self.now {
+                // It may have met its end before it was ready.
+                let in_rtr =
+                    host.engine.query_qp(end.qp).is_ok_and(|info| info.state == QpState::Rtr);
+                if !end.ready && in_rtr && end.ready_at <= self.now {
                     end.rts(host, connection, side)?;
                 }
                 if end.receive_at <= self.now {
