@@ -200,10 +200,10 @@ fn bend(script: &mut Script<'_>, frame: &mut Vec<u8>) {
             *byte ^= script.byte();
         }
     }
-    if script.byte() % 8 == 0 {
+    if script.byte().is_multiple_of(8) {
         frame.truncate(script.below(frame.len() + 1));
     }
-    if script.byte() % 8 != 0 {
+    if !script.byte().is_multiple_of(8) {
         repair(frame);
     }
 }
