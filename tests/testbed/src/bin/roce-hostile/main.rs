@@ -3,7 +3,7 @@
 //! ```text
 //! roce-hostile --interface IF --server ADDR --client ADDR --hostile ADDR
 //!              [--ports WRITE,READ,SEND,ATOMIC] [--frames N] [--seed N] [--region BYTES]
-//!              [--dump DIR]
+//!              [--prey PORT,…] [--dump DIR]
 //! ```
 //!
 //! Both clients connect as perftest does. The hostile one sends `--frames` bent frames, most of
@@ -13,6 +13,7 @@
 //! responder was given as `--dump-memory`, the memory it leaves must be what the honest client
 //! wrote. Ends with status 0 and a line of figures, or 1 and what was wrong.
 
+mod aimed;
 mod client;
 mod honest;
 mod intruder;
@@ -47,6 +48,8 @@ struct Options {
     client: Ipv4Addr,
     hostile: Ipv4Addr,
     ports: [u16; 4],
+    /// Services that only the hostile client uses: those that send, such as send_lat.
+    prey: Vec<u16>,
     frames: u64,
     seed: u64,
     region: usize,
@@ -72,13 +75,16 @@ impl Options {
             value.parse().map_err(|_| format!("{name} is an IPv4 address, not {value:?}"))
         };
         let ports = take("--ports").unwrap_or("18515,18516,18517,18518".to_owned());
-        let ports: Vec<u16> = ports.split(',').filter_map(|port| port.parse().ok()).collect();
+        let list = |ports: &str| -> Vec<u16> {
+            ports.split(',').filter_map(|port| port.parse().ok()).collect()
+        };
         let options = Self {
             interface: need("--interface", take("--interface"))?,
             server: address("--server", take("--server"))?,
             client: address("--client", take("--client"))?,
             hostile: address("--hostile", take("--hostile"))?,
-            ports: ports.try_into().map_err(|_| "--ports are four")?,
+            ports: list(&ports).try_into().map_err(|_| "--ports are four")?,
+            prey: list(&take("--prey").unwrap_or_default()),
             frames: number("--frames", take("--frames"), 100_000)?,
             seed: number("--seed", take("--seed"), 1)?,
             region: usize::try_from(number("--region", take("--region"), 65536)?)
@@ -115,14 +121,15 @@ fn run(options: &Options) -> Result<String, String> {
     let start = Instant::now();
     let mut next_burst = start;
     let mut last = (start, 0);
-    while intruder.frames < options.frames || !honest.is_resting() {
+    while intruder.sent < options.frames || !honest.is_resting() {
         receive(&mut port, &mut honest, &mut intruder);
-        let resting = intruder.frames >= options.frames;
+        let resting = intruder.sent >= options.frames;
         honest.advance(&mut port, !resting)?;
         if !resting && Instant::now() >= next_burst {
             for _ in 0..BURST {
-                let frame = intruder.frame()?;
-                send(&mut port, &frame);
+                for frame in intruder.frames()? {
+                    send(&mut port, &frame);
+                }
             }
             next_burst = Instant::now() + PAUSE;
         }
@@ -137,10 +144,16 @@ fn run(options: &Options) -> Result<String, String> {
     let rounds = honest.rounds();
     let reconnects = intruder.connections;
     honest.check_dump(options)?;
+    let naks: Vec<_> = intruder
+        .naks
+        .iter()
+        .map(|(syndrome, count)| format!("\"{syndrome:#04x}\":{count}"))
+        .collect();
     Ok(format!(
-        "{{\"hostile_frames\":{},\"hostile_connections\":{reconnects},\"naks\":{},\
+        "{{\"hostile_frames\":{},\"hostile_connections\":{reconnects},\"naks\":{{{}}},\
          \"honest_requests\":{rounds},\"seconds\":{seconds:.1}}}",
-        intruder.frames, intruder.naks
+        intruder.sent,
+        naks.join(",")
     ))
 }
 
