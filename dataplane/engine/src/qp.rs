@@ -1,5 +1,6 @@
 //! A queue pair: what the caller sets, and the state of its two halves.
 
+use core::fmt;
 use core::net::{IpAddr, Ipv4Addr};
 
 use roce_codec::ib::{PKey, PathMtu, Qpn, RnrTimer};
@@ -110,7 +111,8 @@ pub enum ModifyQp {
     Rtr(RtrAttr),
     /// To [`QpState::Rts`].
     Rts(RtsAttr),
-    /// To [`QpState::Error`]: work requests complete as flushed.
+    /// To [`QpState::Error`]: work requests complete as flushed, answers not yet out are
+    /// forgotten.
     Error,
 }
 
@@ -157,6 +159,63 @@ impl RtsAttr {
         }
     }
 }
+
+/// Why a verb on a queue pair was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum QpError {
+    /// All queue pair slots are taken.
+    NoSlot,
+    /// No queue pair has this number.
+    UnknownQp,
+    /// The completion queue does not exist.
+    UnknownCq,
+    /// The state machine has no such transition.
+    Transition {
+        /// The state it is in.
+        from: QpState,
+        /// The state asked for.
+        to: QpState,
+    },
+    /// The path MTU is above what the engine's port carries.
+    PathMtu {
+        /// What was asked for.
+        asked: PathMtu,
+        /// What the port carries.
+        most: PathMtu,
+    },
+    /// More READs and atomics than the storage keeps for replay.
+    RdAtomic {
+        /// What was asked for.
+        asked: u8,
+        /// What the storage keeps.
+        most: u8,
+    },
+    /// Source and destination address are of different families.
+    AddressFamily,
+}
+
+impl fmt::Display for QpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSlot => f.write_str("all queue pair slots are taken"),
+            Self::UnknownQp => f.write_str("no queue pair has this number"),
+            Self::UnknownCq => f.write_str("no such completion queue"),
+            Self::Transition { from, to } => {
+                write!(f, "a queue pair cannot go from {from:?} to {to:?}")
+            }
+            Self::PathMtu { asked, most } => {
+                write!(f, "path MTU {asked} is above the {most} that the port carries")
+            }
+            Self::RdAtomic { asked, most } => {
+                write!(f, "{asked} READs and atomics asked for, {most} are kept for replay")
+            }
+            Self::AddressFamily => f.write_str("addresses of different families"),
+        }
+    }
+}
+
+impl core::error::Error for QpError {}
 
 /// What can be asked of a queue pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -238,8 +238,8 @@ impl Engine<'_> {
     pub(crate) fn resend_once(&mut self, slot: u32) -> bool {
         let Some(qp) = self.qps.get_mut(slot) else { return false };
         let requester = &mut qp.requester;
-        // While waiting for the receiver, that PSN is going to be sent again anyway.
-        if requester.resent_from == Some(requester.una) || requester.rnr_until.is_some() {
+        // It may be about to be sent again anyway: after a timeout, or a wait for the receiver.
+        if requester.resent_from == Some(requester.una) || requester.cursor_psn == requester.una {
             return false;
         }
         requester.resent_from = Some(requester.una);

@@ -69,7 +69,7 @@ pub struct ServeArgs {
     #[arg(long = "ip", value_name = "ADDR")]
     pub addresses: Vec<IpAddr>,
 
-    /// What to serve: perftest:TEST[:PORT]; may be given again.
+    /// What to serve: `perftest:TEST[:PORT]`; may be given again.
     #[arg(long = "service", value_name = "SERVICE", required = true)]
     pub services: Vec<ServiceSpec>,
 

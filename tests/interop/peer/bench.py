@@ -11,6 +11,7 @@ from . import lab
 from .target import Hostile, Responder, SecondGuest, TargetError
 
 SETTLE_SECONDS = 0.05  # the last acknowledgement may still be on its way to the tap
+PATH_SECONDS = 20
 AFTER_KILL_SECONDS = 1  # for perftest's own server to notice
 
 
@@ -150,6 +151,10 @@ class Bench:
         elif self._target is None:
             self._target = Responder(self._lab, self._binary)
         self._client.wait_ready()
+        self._learn_gids()
+        self._wait_for_paths()
+
+    def _learn_gids(self):
         for card in (0, 1):
             listed, _ = self._client.run(
                 f"for i in 0 1 2 3 4 5 6 7; do echo $i $(cat /sys/class/infiniband/rxe{card}/ports/1/gids/$i); done", 10)
@@ -161,6 +166,19 @@ class Bench:
                     self._gids[card, "ipv6-link-local"] = int(index)
                 elif gid.startswith("fd78:"):
                     self._gids[card, "ipv6"] = int(index)
+
+    def _wait_for_paths(self):
+        """Until every address of the server answers: rxe resolves a path once, and gives up on the first silence."""
+        host = lab.HOST_RESPONDER
+        if isinstance(self._target, SecondGuest):
+            self._target.start_relay()
+            host = lab.HOST_SERVER
+        paths = sorted({self._target.attachments[name][:2] for name in self._target.attachments})
+        for card, net in paths:
+            for address in (lab.ipv4(net, host), lab.ipv6(net, host), f"{lab.link_local(net, host)}%eth{card}"):
+                _, status = self._client.run(f"until ping -c 1 -W 1 {address}; do :; done", PATH_SECONDS)
+                if status != 0:
+                    raise guests.GuestError(f"guest client does not reach {address}")
 
 
 def _report(report, entry):

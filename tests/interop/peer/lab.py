@@ -98,6 +98,9 @@ class Lab:
     def run(self, namespace, *command):
         _run("ip", "netns", "exec", namespace, *command)
 
+    def has_xdp(self, namespace, device):
+        return "xdp" in _run("ip", "-n", namespace, "link", "show", "dev", device)
+
     def open_tap(self, namespace, name):
         """A descriptor on a tap of that namespace, to hand to QEMU."""
         home = os.open("/proc/self/ns/net", os.O_RDONLY)
@@ -136,3 +139,4 @@ def _run(*command):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout

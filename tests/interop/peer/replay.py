@@ -43,9 +43,18 @@ class Memory:
             known[span] = b"\1" * (end - start)
         return None
 
-    def first_difference(self, va, data):
+    def first_difference(self, va, data, elsewhere=None):
         """Holds a dump that starts at va against what is known. Returns the first address where they differ, or that is
-        known here and not in the dump; None when all is well."""
+        known here and not in the dump; None when all is well. `elsewhere` is what every byte must be that is not known;
+        None: anything."""
+        if elsewhere is not None:
+            image = bytearray([elsewhere]) * len(data)
+            for page, (content, known) in self._pages.items():
+                for offset in range(_PAGE):
+                    if known[offset] and 0 <= page * _PAGE + offset - va < len(image):
+                        image[page * _PAGE + offset - va] = content[offset]
+            if image != data:
+                return va + next(index for index, byte in enumerate(data) if byte != image[index])
         for page in sorted(self._pages):
             content, known = self._pages[page]
             base = page * _PAGE

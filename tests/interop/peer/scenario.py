@@ -109,11 +109,12 @@ def options():
 
 
 def faults():
-    """Loss, duplication and reordering both ways: long enough for ten of each."""
+    """Loss, duplication and reordering both ways, long enough for ten of each. One acknowledgement answers several
+    WRITEs or SENDs, so that those runs take more of them."""
     runs = (
-        ("write_bw", "veth", Client("write_bw", 1024, 2048, "ipv4", 1000, FAULT_TIMEOUT)),
+        ("write_bw", "veth", Client("write_bw", 1024, 2048, "ipv4", 3000, FAULT_TIMEOUT)),
         ("read_bw", "veth", Client("read_bw", 1024, 1024, "ipv6", 1000, FAULT_TIMEOUT)),
-        ("send_bw", "veth", Client("send_bw", 1024, 2048, "ipv6", 1000, FAULT_TIMEOUT)),
+        ("send_bw", "veth", Client("send_bw", 1024, 2048, "ipv6", 3000, FAULT_TIMEOUT)),
         ("atomic_bw", "veth", Client("atomic_bw", 1024, 8, "ipv4", 1000, FAULT_TIMEOUT)),
         ("write_lat", "tap", Client("write_lat", 1024, 1024, "ipv6", 600, FAULT_TIMEOUT)),
         ("send_lat", "tap", Client("send_lat", 1024, 1025, "ipv4", 600, FAULT_TIMEOUT)),

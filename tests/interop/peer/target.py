@@ -43,13 +43,13 @@ class Responder:
 
     def __init__(self, the_lab, binary):
         self._lab, self._binary = the_lab, binary
-        self._process = self._directory = None
+        self._process = self._directory = self._interface = None
 
     def start(self, scenario, directory):
-        _, net, interface = self.attachments[scenario.attachment]
+        _, net, self._interface = self.attachments[scenario.attachment]
         self._directory = directory
         command = lab.dying_with_us("ip", "netns", "exec", self._lab.near, self._binary) + [
-            "serve", "--port", f"af-xdp:{interface}",
+            "serve", "--port", f"af-xdp:{self._interface}",
             "--ip", lab.ipv4(net, lab.HOST_RESPONDER), "--ip", lab.ipv6(net, lab.HOST_RESPONDER),
             "--ip", lab.link_local(net, lab.HOST_RESPONDER),
             "--capture", f"{directory}/capture.pcapng", "--dump-memory", f"{directory}/memory", "--stats",
@@ -81,6 +81,8 @@ class Responder:
         except subprocess.TimeoutExpired:
             self.abandon()
             outcome.problems.append(f"responder did not end within {STOP_SECONDS} s of SIGINT")
+        if self._lab.has_xdp(self._lab.near, self._interface):
+            outcome.problems.append(f"responder left its XDP program on {self._interface}")
         with open(f"{self._directory}/responder.out", encoding="utf-8", errors="replace") as output:
             lines = [line for line in output if line.startswith('{"stats"')]
         if lines:

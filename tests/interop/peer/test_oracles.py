@@ -118,6 +118,8 @@ class Replay(unittest.TestCase):
         self.assertEqual(memory.first_difference(va, altered(image, 700)), va + 700)
         self.assertEqual(memory.first_difference(va, image[:600]), va + 600)
         self.assertEqual(memory.first_difference(va + 100, image[100:]), va)
+        self.assertIsNone(memory.first_difference(va, image + bytes(50), 0))
+        self.assertEqual(memory.first_difference(va, image + bytes(50) + b"x", 0), va + 3050)
 
 
 class Captures(unittest.TestCase):

@@ -1,1 +1,21 @@
-//! The whole stack on a virtual clock: worlds of engines, faulty wires, seeds.
+//! The whole stack on a virtual clock: worlds of engines joined by faulty wires, an oracle that
+//! knows what must come of it, and hostile peers.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`random`] | numbers from a seed |
+//! | [`hostile`] | a hostile client at a live responder, and an honest peer beside it |
+//! | [`wire`] | one direction of a wire that drops, duplicates, reorders, corrupts and delays |
+//! | [`plan`] | what happens in a world, drawn from a seed: hosts, connections, requests |
+//! | [`oracle`] | a model of memory and completions, which shares no code with the engine |
+//! | [`world`] | runs a plan and holds the engines to the oracle |
+//!
+//! Everything follows from one seed: [`world::run`] with the same seed does the same.
+#![forbid(unsafe_code)]
+
+pub mod hostile;
+pub mod oracle;
+pub mod plan;
+pub mod random;
+pub mod wire;
+pub mod world;

@@ -446,6 +446,35 @@ fn a_region_that_goes_while_it_is_read() {
     assert_eq!(lone.state(), QpState::Error);
 }
 
+/// A request is refused, and then the region of an earlier READ goes: one event, one NAK, at the
+/// first answer that is missing.
+#[test]
+fn a_region_that_goes_after_a_refusal() {
+    let mut lone = Lone::new();
+    let rkey = lone.rkey();
+    lone.burst(&[Packet::read(100, VA, rkey, 4096), Packet::read(104, VA, RKey(1), 1)]);
+    assert_eq!(lone.sends_one().unwrap().psn.get(), 100);
+    lone.host.engine.deregister_mr(rkey).unwrap();
+    assert_eq!(lone.sends(), [Packet::answer(101, OPERATIONAL, 1)]);
+    assert_eq!(lone.host.events().len(), 1);
+}
+
+/// A late duplicate of a READ is being answered when its region goes: the peer has its answer
+/// long since, and the connection lives.
+#[test]
+fn a_region_that_goes_while_it_is_read_again() {
+    let mut lone = Lone::new();
+    let rkey = lone.rkey();
+    let read = Packet::read(100, VA, rkey, 4096);
+    assert_eq!(lone.answers(read.clone()).len(), 4);
+    lone.receives(read);
+    assert_eq!(lone.sends_one().unwrap().psn.get(), 100);
+    lone.host.engine.deregister_mr(rkey).unwrap();
+    assert_eq!(lone.sends(), []);
+    let write = write(Opcode::RC_RDMA_WRITE_ONLY, 104).reth(VA, rkey, 0).ask();
+    assert_eq!(lone.answers(write), [Packet::ack(104, 2)]);
+}
+
 /// And while it is written: between the packets of one message.
 #[test]
 fn a_region_that_goes_while_it_is_written() {

@@ -124,6 +124,20 @@ fn sequence_naks_use_up_retries_too() {
     assert_eq!(ended(&mut lone), [(1, WcStatus::RetryExceeded)]);
 }
 
+/// A NAK that was under way when the timer went off tells nothing new: the retransmission has not
+/// even begun.
+#[test]
+fn a_nak_before_the_retransmission_begins_costs_nothing() {
+    let mut lone = Lone::with(Setup { retry_cnt: 1, ..Setup::DEFAULT });
+    post(&mut lone, 1, 2048);
+    lone.sends();
+    lone.wait(TIMEOUT_NS + 4096);
+    lone.receives(Packet::answer(5000, 0x60, 0));
+    assert_eq!(lone.dropped(DropReason::RepeatedNak), 1);
+    assert_eq!(psns(&lone.sends()), [5000, 5001]);
+    assert_eq!(lone.state(), QpState::Rts);
+}
+
 /// An ACK of what is being sent again: the rest of the pass starts behind it.
 #[test]
 fn an_ack_overtakes_the_retransmission() {

@@ -127,6 +127,25 @@ fn error_flushes_in_order() {
     assert_eq!((info.state, info.send_wrs, info.recv_wrs), (QpState::Error, 0, 0));
 }
 
+/// Whoever ends a connection may take its memory away: nothing is answered any more. A NAK that
+/// ended it before still goes out.
+#[test]
+fn error_is_silent() {
+    let mut lone = Lone::new();
+    let rkey = lone.rkey();
+    lone.burst(&[Packet::read(100, VA, rkey, 4096), write(&lone, 104)]);
+    assert_eq!(lone.sends_one().unwrap().psn.get(), 100);
+    lone.host.engine.modify_qp(lone.host.qp, &ModifyQp::Error).unwrap();
+    lone.host.engine.deregister_mr(rkey).unwrap();
+    assert_eq!(lone.sends(), []);
+    assert_eq!(lone.host.events(), []);
+
+    let mut lone = Lone::new();
+    lone.receives(Packet::read(100, VA, RKey(1), 1));
+    lone.host.engine.modify_qp(lone.host.qp, &ModifyQp::Error).unwrap();
+    assert_eq!(lone.sends(), [Packet::answer(100, 0x62, 0)]);
+}
+
 /// Back to nothing: no completions, no memory of PSNs, messages, READs or duplicates; and the
 /// same queue pair connects again.
 #[test]

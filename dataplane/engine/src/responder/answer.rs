@@ -1,0 +1,217 @@
+//! What goes back to the peer: READ and atomic answers in PSN order, then the ACK or NAK owed.
+
+use roce_codec::ib::{
+    Aeth, AtomicAckEth, Bth, Credits, ExtHeaders, NakCode, Opcode, Psn, Syndrome,
+};
+
+use super::replay::Kept;
+use super::{Answer, Message, Waiting};
+use crate::counters::{DropReason, HwCounter};
+use crate::cq::{WcOpcode, WcStatus};
+use crate::engine::Engine;
+use crate::event::Event;
+use crate::memory::Access;
+use crate::qp::{QpSlot, QpState};
+use crate::scheduler::Class;
+use crate::transmit::{Body, Transmit};
+
+impl Engine<'_> {
+    /// Owes the peer an acknowledgement; it goes out first if no READ answer is before it.
+    pub(super) fn owe(&mut self, slot: u32, answer: Answer) {
+        let Some(qp) = self.qps.get_mut(slot) else { return };
+        qp.responder.answer = answer;
+        let class = if qp.responder.unanswered == 0 { Class::Control } else { Class::Data };
+        self.ready.push(class, slot);
+    }
+
+    /// A request ahead of the expected PSN: one NAK a gap (IBTA 9.7.5.2.8, C9-113).
+    pub(super) fn ahead(&mut self, slot: u32, psn: Psn) -> Result<(), DropReason> {
+        self.counters.count(HwCounter::OutOfSequence);
+        let Some(qp) = self.qps.get_mut(slot) else { return Err(DropReason::UnknownQp) };
+        qp.responder.note_dropped(psn);
+        match qp.responder.waiting {
+            Waiting::ForMissing => return Err(DropReason::OutOfSequence),
+            Waiting::ForReceive => return Err(DropReason::ReceiverNotReady),
+            Waiting::No => qp.responder.waiting = Waiting::ForMissing,
+        }
+        let nak = Answer::Nak(Syndrome::nak(NakCode::PsnSequenceError), qp.responder.expected);
+        self.counters.count(HwCounter::SentSequenceNak);
+        self.owe(slot, nak);
+        Ok(())
+    }
+
+    /// No receive is posted (IBTA 9.7.5.2.8, RNR NAK). The expected PSN stays.
+    pub(super) fn not_ready(&mut self, slot: u32, psn: Psn) {
+        let Some(qp) = self.qps.get_mut(slot) else { return };
+        qp.responder.note_dropped(psn);
+        qp.responder.waiting = Waiting::ForReceive;
+        let nak = Answer::Nak(Syndrome::rnr_nak(qp.responder.rnr_timer), psn);
+        self.counters.count(HwCounter::SentRnrNak);
+        self.owe(slot, nak);
+    }
+
+    /// Refuses a request for good: the NAK goes out behind the answers owed, and the queue pair
+    /// is in error (IBTA 9.9.3, classes B, C and D).
+    pub(super) fn refuse(&mut self, slot: u32, psn: Psn, code: NakCode, receive: WcStatus) {
+        let Some(qp) = self.qps.get_mut(slot) else { return };
+        let (qpn, state) = (qp.qpn, qp.state);
+        self.owe(slot, Answer::Nak(Syndrome::nak(code), psn));
+        if state == QpState::Error {
+            // Refused already; an answer owed before that has failed since.
+            return;
+        }
+        if receive != WcStatus::WrFlush
+            && let Some(index) = self.take_message_receive(slot)
+        {
+            let wr_id = self.recvs.get(index).map_or(0, |wqe| wqe.wr.wr_id);
+            self.recvs.give(index);
+            self.complete(slot, wr_id, receive, WcOpcode::Recv);
+        }
+        self.counters.count(HwCounter::SentFatalNak);
+        self.events.push(Event::RequestRefused { qp: qpn, code });
+        self.enter_error(slot);
+    }
+
+    /// Takes the receive of a SEND in progress out of the responder's hands.
+    pub(crate) fn take_message_receive(&mut self, slot: u32) -> Option<u32> {
+        let responder = &mut self.qps.get_mut(slot)?.responder;
+        let Message::Send { receive, .. } = responder.message else { return None };
+        responder.message = Message::None;
+        receive.index()
+    }
+
+    /// The next packet the responder owes, in PSN order: READ and atomic answers, then the
+    /// acknowledgement.
+    pub(crate) fn next_response(&mut self, slot: u32) -> Option<Transmit> {
+        let qp = self.qps.get(slot)?;
+        if qp.responder.unanswered == 0 {
+            return self.acknowledgement(slot);
+        }
+        let (start, cap) =
+            (usize::from(qp.responder.replay_next), usize::from(qp.responder.replay_cap));
+        let (pd, mtu) = (qp.pd, qp.path_mtu);
+        let replays = self.replays_of(slot);
+        // From the slot that is replaced next, the oldest, to the newest.
+        let at = (0..cap)
+            .map(|step| (start + step) % cap)
+            .find(|at| replays.get(*at).is_some_and(|replay| replay.next.is_some()))?;
+        let replay = *replays.get(at)?;
+        let psn = replay.next?;
+        match replay.kept {
+            Kept::Nothing => None,
+            Kept::Atomic { original } => {
+                self.answered(slot, at, psn, None);
+                let ext = ExtHeaders {
+                    atomic_ack_eth: Some(AtomicAckEth { original }),
+                    ..ExtHeaders::NONE
+                };
+                self.response(slot, Opcode::RC_ATOMIC_ACKNOWLEDGE, psn, ext, Body::Empty)
+            }
+            Kept::Read { rkey, pass, .. } => {
+                let (va, len) = pass.packet(psn, mtu);
+                let body = if len == 0 {
+                    Body::Empty
+                } else {
+                    // The region may have gone since the request was taken.
+                    match self.memory.remote(rkey, pd, va, len, Access::REMOTE_READ) {
+                        Ok(addr) => Body::Region { addr, len },
+                        // A late duplicate of what has been answered: nobody waits for it.
+                        Err(_) if replay.answered => {
+                            self.answered(slot, at, psn, None);
+                            return self.next_response(slot);
+                        }
+                        Err(_) => {
+                            self.response_failed(slot, psn);
+                            return self.acknowledgement(slot);
+                        }
+                    }
+                };
+                let following = (psn != pass.last).then(|| psn.next());
+                self.answered(slot, at, psn, following);
+                self.response(slot, pass.opcode(psn), psn, ExtHeaders::NONE, body)
+            }
+        }
+    }
+
+    /// Notes that the answer with this PSN is out, and which one follows.
+    fn answered(&mut self, slot: u32, at: usize, psn: Psn, following: Option<Psn>) {
+        if let Some(replay) = self.replays_of(slot).get_mut(at) {
+            replay.next = following;
+            replay.answered |= following.is_none();
+        }
+        let Some(qp) = self.qps.get_mut(slot) else { return };
+        let responder = &mut qp.responder;
+        if following.is_none() {
+            responder.unanswered = responder.unanswered.saturating_sub(1);
+            // A later answer acknowledges what came before it.
+            if matches!(responder.answer, Answer::Ack(asked) if !asked.is_after(psn)) {
+                responder.answer = Answer::None;
+            }
+        }
+    }
+
+    /// The memory behind the READ answer with this PSN is gone: an operational error instead of
+    /// it and of what follows.
+    pub(crate) fn response_failed(&mut self, slot: u32, psn: Psn) {
+        self.forget_answers(slot);
+        self.refuse(slot, psn, NakCode::RemoteOperationalError, WcStatus::WrFlush);
+    }
+
+    /// Owes the peer nothing any more.
+    pub(crate) fn forget_answers(&mut self, slot: u32) {
+        let Some(qp) = self.qps.get_mut(slot) else { return };
+        qp.responder.unanswered = 0;
+        qp.responder.answer = Answer::None;
+        for replay in self.replays_of(slot) {
+            replay.next = None;
+        }
+    }
+
+    /// The ACK or NAK that is owed, once no READ or atomic answer is before it.
+    pub(crate) fn acknowledgement(&mut self, slot: u32) -> Option<Transmit> {
+        let qp = self.qps.get_mut(slot)?;
+        if qp.responder.unanswered > 0 {
+            self.ready.push(Class::Data, slot);
+            return None;
+        }
+        let answer = core::mem::replace(&mut qp.responder.answer, Answer::None);
+        let opcode = Opcode::RC_ACKNOWLEDGE;
+        match answer {
+            Answer::None => None,
+            Answer::Ack(_) => {
+                // Everything executed so far, not only what asked for it.
+                let psn = qp.responder.expected.sub(1);
+                self.counters.count(HwCounter::SentAcks);
+                self.response(slot, opcode, psn, ExtHeaders::NONE, Body::Empty)
+            }
+            Answer::Nak(syndrome, psn) => {
+                let ext = ExtHeaders { aeth: Some(qp.aeth(syndrome)), ..ExtHeaders::NONE };
+                self.response(slot, opcode, psn, ext, Body::Empty)
+            }
+        }
+    }
+
+    fn response(
+        &mut self,
+        slot: u32,
+        opcode: Opcode,
+        psn: Psn,
+        mut ext: ExtHeaders,
+        body: Body,
+    ) -> Option<Transmit> {
+        let qp = self.qps.get(slot)?;
+        if ext.aeth.is_none() {
+            let credits = Credits::of_receives(qp.receives.len());
+            ext.aeth = Some(qp.aeth(Syndrome::ack(credits)));
+        }
+        let mut bth = Bth::new(opcode, qp.dest_qpn, psn);
+        bth.pkey = qp.pkey;
+        Some(Transmit { qp: qp.qpn, path: qp.path, bth, ext, body })
+    }
+}
+
+impl QpSlot {
+    const fn aeth(&self, syndrome: Syndrome) -> Aeth {
+        Aeth { syndrome, msn: self.responder.msn }
+    }
+}

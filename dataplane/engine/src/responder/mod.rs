@@ -1,0 +1,282 @@
+//! The responder: executes the peer's requests and answers them in PSN order.
+//!
+//! One straight pipeline (IBTA 9.7.4): PSN, opcode sequence, opcode validity, resources, length,
+//! keys, execution, acknowledgement. A step that refuses says with what; the NAK waits behind
+//! the answers owed already.
+//!
+//! [`execute`] carries requests out, [`replay`] keeps READs and atomics and answers duplicates,
+//! [`answer`] builds what goes back.
+
+mod answer;
+mod execute;
+mod replay;
+
+use roce_codec::Frame;
+use roce_codec::ib::{
+    Bth, HeaderKind, Msn, NakCode, OpcodeInfo, Operation, Psn, RKey, RnrTimer, Syndrome,
+};
+
+use crate::backing::Backing;
+use crate::counters::DropReason;
+use crate::cq::WcStatus;
+use crate::engine::Engine;
+use crate::event::Event;
+use crate::memory::Access;
+use crate::pool::Link;
+use crate::qp::QpState;
+use crate::rules::length;
+use crate::rules::psn::{PsnClass, classify};
+use crate::rules::sequence::{self, InMessage};
+
+pub use replay::ReplaySlot;
+
+/// The responder half of a queue pair.
+#[derive(Debug)]
+pub(crate) struct Responder {
+    /// The PSN expected next.
+    pub(crate) expected: Psn,
+    /// Messages completed.
+    pub(crate) msn: Msn,
+    message: Message,
+    answer: Answer,
+    /// A gap has been reported, or the peer told to wait; what comes ahead of `expected` is
+    /// dropped until that PSN itself comes.
+    waiting: Waiting,
+    /// While waiting: the farthest PSN that was dropped.
+    dropped_to: Psn,
+    /// The first packet has been told as COMM_EST.
+    established: bool,
+    rnr_timer: RnrTimer,
+    /// READs and atomics kept, and which slot the next one takes.
+    replay_cap: u8,
+    replay_next: u8,
+    /// READs and atomics whose answers are not all out.
+    unanswered: u8,
+}
+
+/// The message being received.
+#[derive(Debug, Clone, Copy)]
+enum Message {
+    None,
+    /// A SEND: the receive it fills, and how far.
+    Send {
+        receive: Link,
+        filled: u32,
+    },
+    /// A WRITE: where the next byte goes, and where it all began.
+    Write {
+        rkey: RKey,
+        start: u64,
+        len: u32,
+        written: u32,
+    },
+}
+
+/// The acknowledgement owed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    None,
+    /// An ACK of everything executed; asked for by this PSN.
+    Ack(Psn),
+    Nak(Syndrome, Psn),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    No,
+    ForMissing,
+    ForReceive,
+}
+
+impl Responder {
+    pub(crate) const EMPTY: Self = Self::new(Psn::new(0), 0, RnrTimer::new(0));
+
+    pub(crate) const fn new(expected: Psn, replay_cap: u8, rnr_timer: RnrTimer) -> Self {
+        Self {
+            expected,
+            msn: Msn::new(0),
+            message: Message::None,
+            answer: Answer::None,
+            waiting: Waiting::No,
+            dropped_to: expected,
+            established: false,
+            rnr_timer,
+            replay_cap,
+            replay_next: 0,
+            unanswered: 0,
+        }
+    }
+
+    fn note_dropped(&mut self, psn: Psn) {
+        if self.waiting == Waiting::No || psn.is_after(self.dropped_to) {
+            self.dropped_to = psn;
+        }
+    }
+
+    const fn in_message(&self) -> InMessage {
+        match self.message {
+            Message::None => InMessage::None,
+            Message::Send { .. } => InMessage::Send,
+            Message::Write { .. } => InMessage::Write,
+        }
+    }
+}
+
+/// What a step of the pipeline refuses with.
+enum Refusal {
+    Drop(DropReason),
+    /// Invalid request, access error, operational error: the connection ends.
+    Nak(NakCode),
+    /// As `Nak`, with a receive that ends in an error of its own.
+    NakReceive(NakCode, WcStatus),
+    NotReady,
+}
+
+const INVALID: Refusal = Refusal::Nak(NakCode::InvalidRequest);
+
+/// One request and its place in the pipeline.
+struct Request<'f, 'a> {
+    frame: &'f Frame<'a>,
+    bth: &'f Bth,
+    info: &'static OpcodeInfo,
+    len: u32,
+}
+
+impl Engine<'_> {
+    /// Takes a request for a queue pair that is in RTR or RTS.
+    pub(crate) fn handle_request<B: Backing>(
+        &mut self,
+        slot: u32,
+        frame: &Frame<'_>,
+        bth: &Bth,
+        backing: &B,
+    ) -> Result<(), DropReason> {
+        let request = Request {
+            frame,
+            bth,
+            info: bth.opcode.info(),
+            len: u32::try_from(frame.payload_len()).unwrap_or(u32::MAX),
+        };
+        let Some(qp) = self.qps.get_mut(slot) else { return Err(DropReason::UnknownQp) };
+        // IBTA 9.7.4.1.1, PSN verification (C9-58, C9-110, C9-111).
+        match classify(qp.responder.expected, bth.psn) {
+            PsnClass::Duplicate => return self.duplicate(slot, &request),
+            PsnClass::Ahead => return self.ahead(slot, bth.psn),
+            PsnClass::Expected => {}
+        }
+        if !qp.responder.established {
+            qp.responder.established = true;
+            if qp.state == QpState::Rtr {
+                self.events.push(Event::CommunicationEstablished(qp.qpn));
+            }
+        }
+        match self.execute(slot, &request, backing) {
+            Ok(packets) => {
+                self.executed(slot, bth, packets);
+                Ok(())
+            }
+            Err(Refusal::Drop(reason)) => Err(reason),
+            Err(Refusal::NotReady) => {
+                self.not_ready(slot, bth.psn);
+                Ok(())
+            }
+            Err(Refusal::Nak(code)) => {
+                self.refuse(slot, bth.psn, code, WcStatus::WrFlush);
+                Ok(())
+            }
+            Err(Refusal::NakReceive(code, status)) => {
+                self.refuse(slot, bth.psn, code, status);
+                Ok(())
+            }
+        }
+    }
+
+    /// The pipeline from the opcode sequence to execution; says how many PSNs the request takes.
+    fn execute<B: Backing>(
+        &mut self,
+        slot: u32,
+        request: &Request<'_, '_>,
+        backing: &B,
+    ) -> Result<u32, Refusal> {
+        let Some(qp) = self.qps.get_mut(slot) else {
+            return Err(Refusal::Drop(DropReason::UnknownQp));
+        };
+        let Request { info, len, .. } = *request;
+        // IBTA 9.7.4.1.2, OpCode sequence (C9-93 to C9-95).
+        if sequence::check(Some(qp.responder.in_message()), info.operation, info.position)
+            .fault()
+            .is_some()
+        {
+            return Err(INVALID);
+        }
+        // IBTA 9.7.4.1.3, OpCode validity: what the queue pair allows (C9-101, C9-103).
+        let allowed = match info.operation {
+            Operation::Send => !info.headers.contains(HeaderKind::Ieth),
+            Operation::Write => qp.access.contains(Access::REMOTE_WRITE),
+            Operation::ReadRequest => qp.access.contains(Access::REMOTE_READ),
+            Operation::CompareSwap | Operation::FetchAdd => {
+                qp.access.contains(Access::REMOTE_ATOMIC)
+            }
+            _ => false,
+        };
+        if !allowed {
+            return Err(INVALID);
+        }
+        // IBTA 9.7.4.1.4, resources (C9-109): a receive where one is consumed and not yet taken.
+        let takes_receive = match info.operation {
+            Operation::Send => info.position.starts(),
+            Operation::Write => info.position.ends() && info.has_immediate(),
+            _ => false,
+        };
+        if takes_receive && qp.receives.len() == 0 {
+            return Err(Refusal::NotReady);
+        }
+        // IBTA 9.7.4.1.6, length (C9-92).
+        if info.payload && length::packet(info.position, len, Some(qp.path_mtu)).fault().is_some() {
+            return Err(INVALID);
+        }
+        match info.operation {
+            Operation::Send => self.execute_send(slot, request, backing)?,
+            Operation::Write => self.execute_write(slot, request, backing)?,
+            Operation::ReadRequest => return self.execute_read(slot, request),
+            _ => self.execute_atomic(slot, request, backing)?,
+        }
+        Ok(1)
+    }
+
+    /// Moves on past an executed request and owes an acknowledgement if it asks for one.
+    fn executed(&mut self, slot: u32, bth: &Bth, packets: u32) {
+        let Some(qp) = self.qps.get_mut(slot) else { return };
+        let info = bth.opcode.info();
+        let responder = &mut qp.responder;
+        responder.expected = bth.psn.add(packets);
+        let dropped =
+            responder.waiting != Waiting::No && !responder.dropped_to.is_before(responder.expected);
+        responder.waiting = Waiting::No;
+        let nak_owed = matches!(responder.answer, Answer::Nak(..));
+        if nak_owed {
+            // What the NAK asks for has come before the NAK went out. If something behind it was
+            // dropped, that is what is missing now; otherwise what the NAK would have
+            // acknowledged still has to be.
+            responder.answer = if dropped {
+                responder.waiting = Waiting::ForMissing;
+                Answer::Nak(Syndrome::nak(NakCode::PsnSequenceError), responder.expected)
+            } else {
+                Answer::Ack(responder.expected.sub(1))
+            };
+        }
+        // IBTA C9-148: a message counts when its last packet has been executed; a READ may count
+        // when it starts.
+        if info.position.ends() {
+            responder.msn = responder.msn.next();
+        }
+        let answered_by_data = matches!(
+            info.operation,
+            Operation::ReadRequest | Operation::CompareSwap | Operation::FetchAdd
+        );
+        // A NAK acknowledges what is before it.
+        if bth.ack_req && !answered_by_data && !(nak_owed && dropped) {
+            self.owe(slot, Answer::Ack(bth.psn));
+        }
+    }
+}

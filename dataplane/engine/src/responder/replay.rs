@@ -1,0 +1,199 @@
+//! READs and atomics kept for replay, and what duplicates are answered from.
+
+use roce_codec::ib::{Opcode, Operation, PathMtu, Psn, RKey};
+
+use super::{Answer, INVALID, Refusal, Request};
+use crate::counters::{DropReason, HwCounter};
+use crate::engine::Engine;
+use crate::memory::Access;
+use crate::scheduler::Class;
+
+/// A READ or atomic that is kept until its slot is needed; part of
+/// [`Storage`](crate::Storage).
+#[derive(Debug, Clone, Copy)]
+pub struct ReplaySlot {
+    pub(super) first: Psn,
+    pub(super) last: Psn,
+    pub(super) kept: Kept,
+    /// The next answer to send; none when all are out.
+    pub(super) next: Option<Psn>,
+    /// All answers have been out once: what is being sent now is sent again.
+    pub(super) answered: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kept {
+    Nothing,
+    Read {
+        rkey: RKey,
+        va: u64,
+        len: u32,
+        /// The pass that is being answered: the whole READ or, on a retry, its rest.
+        pass: Pass,
+    },
+    Atomic {
+        original: u64,
+    },
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pass {
+    pub(super) first: Psn,
+    pub(super) last: Psn,
+    pub(super) va: u64,
+    pub(super) len: u32,
+}
+
+impl ReplaySlot {
+    /// An empty slot.
+    pub const EMPTY: Self = Self {
+        first: Psn::new(0),
+        last: Psn::new(0),
+        kept: Kept::Nothing,
+        next: None,
+        answered: false,
+    };
+
+    pub(super) const fn new(first: Psn, last: Psn, kept: Kept) -> Self {
+        Self { first, last, kept, next: Some(first), answered: false }
+    }
+
+    /// Whether another request may take the place. A peer that sends one has all the answers it
+    /// asked for; those that a late duplicate has called up again are of no use to it.
+    pub(super) const fn is_free(&self) -> bool {
+        self.next.is_none() || self.answered
+    }
+}
+
+impl Pass {
+    /// Where the packet with this PSN reads, and how much.
+    pub(super) fn packet(&self, psn: Psn, mtu: PathMtu) -> (u64, u32) {
+        let index = u32::try_from(psn.distance_from(self.first)).unwrap_or(0);
+        let skipped = index.saturating_mul(mtu.bytes()).min(self.len);
+        (self.va.wrapping_add(u64::from(skipped)), (self.len - skipped).min(mtu.bytes()))
+    }
+
+    pub(super) fn opcode(&self, psn: Psn) -> Opcode {
+        match (psn == self.first, psn == self.last) {
+            (true, true) => Opcode::RC_RDMA_READ_RESPONSE_ONLY,
+            (true, false) => Opcode::RC_RDMA_READ_RESPONSE_FIRST,
+            (false, true) => Opcode::RC_RDMA_READ_RESPONSE_LAST,
+            (false, false) => Opcode::RC_RDMA_READ_RESPONSE_MIDDLE,
+        }
+    }
+}
+
+impl Engine<'_> {
+    /// Whether the oldest kept READ or atomic may be forgotten: its answers are out.
+    pub(super) fn can_keep(&mut self, slot: u32) -> bool {
+        let Some(qp) = self.qps.get(slot) else { return false };
+        let at = usize::from(qp.responder.replay_next);
+        let cap = usize::from(qp.responder.replay_cap);
+        self.replays_of(slot).get(at).is_some_and(|replay| at < cap && replay.is_free())
+    }
+
+    /// Keeps a READ or atomic in the place of the oldest one. More outstanding than agreed is an
+    /// invalid request (IBTA 9.7.4.1.4).
+    pub(super) fn keep(&mut self, slot: u32, replay: ReplaySlot) -> Result<(), Refusal> {
+        if !self.can_keep(slot) {
+            return Err(INVALID);
+        }
+        let Some(qp) = self.qps.get_mut(slot) else { return Err(INVALID) };
+        let at = qp.responder.replay_next;
+        qp.responder.replay_next = (at + 1) % qp.responder.replay_cap.max(1);
+        let Some(place) = self.replays_of(slot).get_mut(usize::from(at)) else {
+            return Err(INVALID);
+        };
+        let replaced = core::mem::replace(place, replay);
+        if replaced.next.is_none()
+            && let Some(qp) = self.qps.get_mut(slot)
+        {
+            qp.responder.unanswered += 1;
+        }
+        self.ready.push(Class::Data, slot);
+        Ok(())
+    }
+
+    /// A request seen before (IBTA 9.7.5.1.1, C9-105): SEND and WRITE are acknowledged again and
+    /// never executed again, READ and atomic are answered from what is kept.
+    pub(super) fn duplicate(
+        &mut self,
+        slot: u32,
+        request: &Request<'_, '_>,
+    ) -> Result<(), DropReason> {
+        self.counters.count(HwCounter::DuplicateRequest);
+        let psn = request.bth.psn;
+        match request.info.operation {
+            Operation::Send | Operation::Write => {
+                let Some(qp) = self.qps.get(slot) else { return Err(DropReason::UnknownQp) };
+                if !matches!(qp.responder.answer, Answer::Nak(..)) {
+                    self.owe(slot, Answer::Ack(qp.responder.expected.sub(1)));
+                }
+                Ok(())
+            }
+            Operation::ReadRequest => self.replay_read(slot, request),
+            Operation::CompareSwap | Operation::FetchAdd => {
+                let atomic = |replay: &ReplaySlot| {
+                    matches!(replay.kept, Kept::Atomic { .. }) && replay.first == psn
+                };
+                let replay = self.kept(slot, atomic).ok_or(DropReason::StaleDuplicate)?;
+                let was_answered = replay.next.replace(psn).is_none();
+                self.unanswered_again(slot, was_answered);
+                Ok(())
+            }
+            _ => Err(DropReason::StaleDuplicate),
+        }
+    }
+
+    /// A READ again, or its rest: it must lie inside the one that is kept, and its key must still
+    /// be good (IBTA 9.7.5.1.3). Memory is read anew.
+    fn replay_read(&mut self, slot: u32, request: &Request<'_, '_>) -> Result<(), DropReason> {
+        let stale = DropReason::StaleDuplicate;
+        let psn = request.bth.psn;
+        let reth = request.frame.reth().ok_or(stale)?;
+        let qp = self.qps.get(slot).ok_or(stale)?;
+        let (pd, mtu) = (qp.pd, qp.path_mtu);
+        if reth.dma_len > 0 {
+            self.memory
+                .remote(reth.rkey, pd, reth.va, reth.dma_len, Access::REMOTE_READ)
+                .map_err(|_| stale)?;
+        }
+        let read = |replay: &ReplaySlot| {
+            matches!(replay.kept, Kept::Read { .. }) && psn.is_within(replay.first, replay.last)
+        };
+        let replay = self.kept(slot, read).ok_or(stale)?;
+        let Kept::Read { rkey, va, len, ref mut pass } = replay.kept else { return Err(stale) };
+        let last = psn.add(mtu.packets(reth.dma_len) - 1);
+        let left = reth.va.checked_sub(va).and_then(|skipped| u64::from(len).checked_sub(skipped));
+        let inside = reth.rkey == rkey
+            && left.is_some_and(|left| u64::from(reth.dma_len) <= left)
+            && !last.is_after(replay.last);
+        if !inside {
+            return Err(stale);
+        }
+        *pass = Pass { first: psn, last, va: reth.va, len: reth.dma_len };
+        let was_answered = replay.next.replace(psn).is_none();
+        self.unanswered_again(slot, was_answered);
+        Ok(())
+    }
+
+    /// The newest kept READ or atomic of which `which` holds: an older one may have the same PSN,
+    /// 2²⁴ packets ago.
+    fn kept(&mut self, slot: u32, which: impl Fn(&ReplaySlot) -> bool) -> Option<&mut ReplaySlot> {
+        let responder = &self.qps.get(slot)?.responder;
+        let next = usize::from(responder.replay_next);
+        let cap = usize::from(responder.replay_cap);
+        let replays = self.replays_of(slot);
+        let at = (1..=cap)
+            .map(|back| (next + cap - back) % cap)
+            .find(|at| replays.get(*at).is_some_and(&which))?;
+        replays.get_mut(at)
+    }
+
+    fn unanswered_again(&mut self, slot: u32, was_answered: bool) {
+        if was_answered && let Some(qp) = self.qps.get_mut(slot) {
+            qp.responder.unanswered += 1;
+        }
+        self.ready.push(Class::Data, slot);
+    }
+}

@@ -1,0 +1,28 @@
+//! Requests that are served.
+
+use roce_codec::ib::Opcode;
+
+use super::{Aim, Ground, Shot, Siege};
+use crate::hostile::target::MTU;
+
+impl Siege<'_> {
+    /// Fair requests: a hostile client makes these, too.
+    pub(super) fn fair_shot(&mut self, aim: Aim, ground: &Ground) -> Shot {
+        let random = &mut self.random;
+        let psn = ground.psn;
+        match aim {
+            Aim::Duplicate => Shot::behind(&[ground.write(psn)], &ground.write(psn)),
+            Aim::Write => Shot::new(&ground.write(psn)),
+            Aim::Read => Shot::new(&ground.read(psn, 1 + random.below_u32(MTU.bytes()))),
+            Aim::Atomic => {
+                let area = ground.areas.atomic;
+                let va = area.va + 8 * random.below(512);
+                Shot::new(&ground.packet(Opcode::RC_FETCH_ADD, psn).atomic(va, area.rkey, 3, 0))
+            }
+            _ => {
+                self.target.post_receive(ground.qp, 64, false);
+                Shot::new(&ground.packet(Opcode::RC_SEND_ONLY, psn).payload(vec![12; 64]).ask())
+            }
+        }
+    }
+}

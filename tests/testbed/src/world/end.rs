@@ -1,0 +1,342 @@
+//! One side of a live connection: its queue pair, its memory, and how far it has come.
+
+use roce_codec::ib::{PKey, Psn, Qpn, RnrTimer};
+use roce_engine::{
+    Access, Instant, ModifyQp, Mr, NextHop, Path, QpInit, RecvWr, RtrAttr, RtsAttr, SendWr, Sge,
+    WcStatus, WrOpcode,
+};
+
+use super::host::{GAP, Host};
+use crate::oracle::Direction;
+use crate::plan::{Connection, Kind, Poison, Side};
+
+/// Work requests a queue pair holds.
+pub(super) const DEPTH: u32 = 32;
+
+/// A place in a sequence of packets: the PSN, and how many packets have come since the start.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    psn: Psn,
+    pub(super) packets: u64,
+}
+
+impl Place {
+    const fn new(psn: Psn) -> Self {
+        Self { psn, packets: 0 }
+    }
+
+    /// Moves on to a PSN that lies ahead.
+    pub(super) fn advance(&mut self, psn: Psn) -> Result<bool, String> {
+        let step = psn.get().wrapping_sub(self.psn.get()) & 0x00ff_ffff;
+        if step >= 1 << 23 {
+            return Err(format!("a PSN went back from {} to {psn}", self.psn));
+        }
+        *self = Self { psn, packets: self.packets + u64::from(step) };
+        Ok(step > 0)
+    }
+
+    /// The place of a PSN at most half of the number space ahead.
+    pub(super) fn of(&self, psn: Psn) -> u64 {
+        self.packets + u64::from(psn.get().wrapping_sub(self.psn.get()) & 0x00ff_ffff)
+    }
+}
+
+/// One side.
+pub(super) struct End {
+    pub(super) host: usize,
+    pub(super) qp: Qpn,
+    /// What it asks of the other side.
+    pub(super) direction: Direction,
+    /// Where the memory that the other side asks for lies.
+    pub(super) offered: usize,
+    offered_mr: Mr,
+    /// Where each of its requests puts what it returns.
+    pub(super) results: Vec<usize>,
+    results_mr: Mr,
+    /// Its receives: where, and how much they hold.
+    pub(super) receives: Vec<(usize, usize)>,
+    receives_mr: Mr,
+    /// Requests that have completed, by a completion or silently.
+    pub(super) completed: usize,
+    pub(super) failed: Option<WcStatus>,
+    pub(super) receives_posted: usize,
+    pub(super) receives_completed: usize,
+    pub(super) receive_failed: Option<WcStatus>,
+    /// WRITEs of the other side's that have been told.
+    pub(super) writes_told: usize,
+    /// What it has seen acknowledged, and what it expects of the other side.
+    pub(super) una: Place,
+    pub(super) expected: Place,
+    /// The packets it has sent, and how often the oldest unacknowledged one was sent again.
+    pub(super) sent: u64,
+    pub(super) passes: u32,
+    /// When it is ready to send, posts requests, and posts receives.
+    pub(super) ready_at: Instant,
+    pub(super) post_at: Instant,
+    pub(super) receive_at: Instant,
+    pub(super) ready: bool,
+}
+
+/// Bytes of memory that a side needs on its host.
+pub(super) fn needs(side: &Side, peer: &Side) -> usize {
+    let returned = side.requests.iter().map(|request| request.len + GAP + 8);
+    let received = side.receives.iter().map(|capacity| capacity + GAP + 8);
+    returned.chain(received).sum::<usize>() + peer.remote_len + 8 * (GAP + 8)
+}
+
+impl End {
+    /// Makes the memory of a side. `qp` comes later.
+    pub(super) fn new(
+        host: &mut Host<'_>,
+        number: usize,
+        side: &Side,
+        peer: &Side,
+        now: Instant,
+    ) -> Result<Self, String> {
+        let offered = host.take(peer.remote_len);
+        host.scramble(offered, peer.remote_len)?;
+        let remote = Access::REMOTE_WRITE
+            | Access::REMOTE_READ
+            | Access::REMOTE_ATOMIC
+            | Access::LOCAL_WRITE;
+        let offered_mr = host.register(offered, peer.remote_len, remote)?;
+        let returns = |kind: Kind| kind == Kind::Read || kind.is_atomic();
+        let start = host.take(0);
+        let results: Vec<_> = side
+            .requests
+            .iter()
+            .map(|request| host.take(if returns(request.kind) { request.len } else { 0 }))
+            .collect();
+        let middle = host.take(0);
+        let receives: Vec<_> = side.receives.iter().map(|len| (host.take(*len), *len)).collect();
+        let end = host.take(0);
+        let results_mr = host.register(start, middle - start, Access::LOCAL_WRITE)?;
+        let receives_mr = host.register(middle, end - middle, Access::LOCAL_WRITE)?;
+        let late = if side.late { host.random.within(10_000, 3_000_000) } else { 0 };
+        Ok(Self {
+            host: number,
+            qp: Qpn::new(0),
+            direction: Direction::new(Vec::new(), 1, Vec::new()),
+            offered,
+            offered_mr,
+            results,
+            results_mr,
+            receives,
+            receives_mr,
+            completed: 0,
+            failed: None,
+            receives_posted: 0,
+            receives_completed: 0,
+            receive_failed: None,
+            writes_told: 0,
+            una: Place::new(side.psn),
+            expected: Place::new(peer.psn),
+            sent: 0,
+            passes: 0,
+            ready_at: now,
+            post_at: now,
+            receive_at: now.add_ns(late),
+            ready: false,
+        })
+    }
+
+    /// Brings the queue pair to RTR; takes over `old` or makes a new one.
+    pub(super) fn connect(
+        &mut self,
+        host: &mut Host<'_>,
+        connection: &Connection,
+        number: usize,
+        old: Option<Qpn>,
+    ) -> Result<(), String> {
+        let init = QpInit {
+            pd: host.pd,
+            send_cq: host.send_cq,
+            recv_cq: host.recv_cq,
+            max_send_wr: DEPTH,
+            max_recv_wr: DEPTH,
+            observe_writes: true,
+        };
+        self.qp = match old {
+            Some(qp) => qp,
+            None => {
+                host.engine.create_qp(&init, &mut host.random).map_err(|error| error.to_string())?
+            }
+        };
+        let access = connection.sides[number].access;
+        for change in [ModifyQp::Reset, ModifyQp::Init { pkey: PKey::DEFAULT, access }] {
+            host.engine.modify_qp(self.qp, &change).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn rtr(
+        &self,
+        host: &mut Host<'_>,
+        connection: &Connection,
+        number: usize,
+        dst: std::net::IpAddr,
+        dest_qpn: Qpn,
+    ) -> Result<(), String> {
+        let peer = &connection.sides[1 - number];
+        let attr = RtrAttr {
+            path: Path {
+                src: host.address,
+                dst,
+                next_hop: NextHop(u16::try_from(connection.hosts[1 - number]).unwrap_or(0)),
+                src_port: 0xc000,
+                ..Path::EMPTY
+            },
+            path_mtu: connection.path_mtu,
+            dest_qpn,
+            rq_psn: peer.psn,
+            max_dest_rd_atomic: peer.max_rd_atomic,
+            min_rnr_timer: RnrTimer::new(connection.rnr_timer),
+        };
+        host.engine.modify_qp(self.qp, &ModifyQp::Rtr(attr)).map_err(|error| error.to_string())
+    }
+
+    pub(super) fn rts(
+        &mut self,
+        host: &mut Host<'_>,
+        connection: &Connection,
+        number: usize,
+    ) -> Result<(), String> {
+        let side = &connection.sides[number];
+        let attr = RtsAttr {
+            sq_psn: side.psn,
+            timeout: connection.timeout,
+            retry_cnt: connection.retry_cnt,
+            rnr_retry: 7,
+            max_rd_atomic: side.max_rd_atomic,
+        };
+        self.ready = true;
+        host.engine.modify_qp(self.qp, &ModifyQp::Rts(attr)).map_err(|error| error.to_string())
+    }
+
+    /// Posts the next request, if there is one and room for it.
+    pub(super) fn post_request(
+        &mut self,
+        host: &mut Host<'_>,
+        peer: (u64, Mr),
+        connection: usize,
+    ) -> Result<bool, String> {
+        let index = self.direction.posted().len();
+        let Some(request) = self.direction.requests().get(index).copied() else {
+            return Ok(false);
+        };
+        if index - self.completed >= usize::try_from(DEPTH).unwrap_or(0) {
+            return Ok(false);
+        }
+        let payload = &host.source[request.source..request.source + request.len];
+        let [first, second] = self.direction.post(payload).operands;
+        let (base, mr) = peer;
+        let va = base + u64::try_from(request.remote).unwrap_or(0);
+        let mut rkey = mr.rkey;
+        if request.poison == Some(Poison::Key) {
+            rkey.0 ^= 0x4000_0000;
+        }
+        let imm = u32::try_from(request.operand & 0xffff_ffff).unwrap_or(0);
+        let opcode = match request.kind {
+            Kind::Send => WrOpcode::Send,
+            Kind::SendImm => WrOpcode::SendWithImm(imm),
+            Kind::Write => WrOpcode::RdmaWrite { va, rkey },
+            Kind::WriteImm => WrOpcode::RdmaWriteWithImm { va, rkey, imm },
+            Kind::Read => WrOpcode::RdmaRead { va, rkey },
+            Kind::Swap | Kind::SwapMiss => {
+                WrOpcode::CompareSwap { va, rkey, compare: first, swap: second }
+            }
+            Kind::Add => WrOpcode::FetchAdd { va, rkey, add: second },
+        };
+        let len = u32::try_from(request.len).unwrap_or(0);
+        let mut local = None;
+        let sge = if request.kind == Kind::Read || request.kind.is_atomic() {
+            Sge { va: host.va(self.results[index]), len, lkey: self.results_mr.lkey }
+        } else {
+            let mut lkey = host.source_mr.lkey;
+            if request.poison == Some(Poison::Local) {
+                let mr = host.register(request.source, request.len, Access::NONE)?;
+                lkey = mr.lkey;
+                local = Some(mr.rkey);
+            }
+            Sge { va: host.va(request.source), len, lkey }
+        };
+        let wr = SendWr {
+            wr_id: wr_id(connection, index),
+            opcode,
+            sge,
+            signaled: request.signaled,
+            solicited: request.solicited,
+        };
+        host.engine
+            .post_send(self.qp, &wr)
+            .map_err(|error| format!("request {index} was not taken: {error}"))?;
+        if let Some(rkey) = local {
+            host.engine.deregister_mr(rkey).map_err(|error| error.to_string())?;
+        }
+        Ok(true)
+    }
+
+    /// Posts the next receive, if there is one and room for it.
+    pub(super) fn post_receive(
+        &mut self,
+        host: &mut Host<'_>,
+        connection: usize,
+    ) -> Result<bool, String> {
+        let index = self.receives_posted;
+        let Some(&(at, len)) = self.receives.get(index) else { return Ok(false) };
+        if index - self.receives_completed >= usize::try_from(DEPTH).unwrap_or(0) {
+            return Ok(false);
+        }
+        let len = u32::try_from(len).unwrap_or(0);
+        let sge = Sge { va: host.va(at), len, lkey: self.receives_mr.lkey };
+        let wr = RecvWr { wr_id: wr_id(connection, index), sge };
+        host.engine
+            .post_recv(self.qp, &wr)
+            .map_err(|error| format!("receive {index} was not taken: {error}"))?;
+        self.receives_posted += 1;
+        Ok(true)
+    }
+
+    /// The memory it offers, in the terms that the other side uses.
+    pub(super) fn offer(&self, host: &Host<'_>) -> (u64, Mr) {
+        (host.va(self.offered), self.offered_mr)
+    }
+
+    /// Whether there is nothing left to do for it.
+    pub(super) fn is_done(&self) -> bool {
+        let all = self.direction.requests().len();
+        // Requests that nobody wanted to hear of may have succeeded silently.
+        let acknowledged =
+            self.direction.posted().len() == all && self.una.packets == self.direction.end();
+        acknowledged && self.receives_completed == self.receives.len()
+    }
+
+    /// Whether everything that was posted has ended.
+    pub(super) fn is_accounted(&self) -> bool {
+        let silent = |index: usize| {
+            !self.direction.requests()[index].signaled
+                && self.direction.posted()[index].ends <= self.una.packets
+        };
+        let posted = self.direction.posted().len();
+        (self.completed..posted).all(silent) && self.receives_completed == self.receives_posted
+    }
+
+    /// Takes the regions away.
+    pub(super) fn deregister(&self, host: &mut Host<'_>) -> Result<(), String> {
+        for mr in [self.offered_mr, self.results_mr, self.receives_mr] {
+            host.engine.deregister_mr(mr.rkey).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+}
+
+/// Names a request or receive of a connection.
+fn wr_id(connection: usize, index: usize) -> u64 {
+    u64::try_from(connection << 32 | index).unwrap_or(u64::MAX)
+}
+
+/// What [`wr_id`] has named.
+pub(super) fn of_wr_id(wr_id: u64) -> (usize, usize) {
+    let number = |bits| usize::try_from(bits).unwrap_or(usize::MAX);
+    (number(wr_id >> 32), number(wr_id & 0xffff_ffff))
+}
