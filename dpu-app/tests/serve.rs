@@ -209,9 +209,9 @@ fn dumped(directory: &Path) -> Vec<Value> {
 
 /// All eight tests on one server, one after another, and again; then Ctrl-C. The counters, the
 /// dumped memory and the capture are what the clients did.
-fn all_tests(port: &str) {
+fn all_tests(port: &str, fault: Option<&str>) {
     let Some(lab) = Lab::enter() else { return };
-    let scratch = Scratch::new(port);
+    let scratch = Scratch::new(&format!("{port}-{}", fault.is_some()));
     let (capture, memory) = (scratch.file("c.pcapng"), scratch.file("memory"));
     let port = format!("{port}:{NEAR}");
     let services: Vec<_> =
@@ -221,6 +221,7 @@ fn all_tests(port: &str) {
     for service in &services {
         arguments.extend(["--service", service]);
     }
+    arguments.extend(fault.iter().flat_map(|fault| ["--fault", fault]));
     let mut server = Server::start(&arguments);
     for size in [1000, 5001] {
         for (n, test) in (1..).zip(Test::ALL) {
@@ -250,7 +251,19 @@ fn all_tests(port: &str) {
         packet.expect("a whole packet");
         packets += 1;
     }
-    assert_eq!(packets, count(&stats["rx_frames"]) + count(&stats["tx_frames"]));
+    let wire = &stats["port"];
+    assert_eq!(packets, count(&wire["rx_frames"]) + count(&wire["tx_frames"]));
+    for (way, wire, ours) in [
+        ("rx", &wire["rx_frames"], &stats["rx_frames"]),
+        ("tx", &stats["tx_frames"], &wire["tx_frames"]),
+    ] {
+        let faults = &stats["faults"][way];
+        let [drop, duplicate, reorder] =
+            ["drop", "duplicate", "reorder"].map(|fault| faults[fault].as_u64().unwrap_or(0));
+        assert_eq!(count(wire) - drop + duplicate, count(ours), "{way}");
+        let struck = drop.min(duplicate).min(reorder) > 0;
+        assert_eq!(struck, fault.is_some(), "{way}: {faults}");
+    }
     assert!(roce_pcap::check::check(Reader::open(&capture).expect("a capture")).is_clean());
 
     let index = dumped(Path::new(&memory));
@@ -273,12 +286,17 @@ fn all_tests(port: &str) {
 
 #[test]
 fn all_tests_over_af_packet() {
-    all_tests("packet");
+    all_tests("packet", None);
 }
 
 #[test]
 fn all_tests_over_af_xdp() {
-    all_tests("af-xdp");
+    all_tests("af-xdp", None);
+}
+
+#[test]
+fn all_tests_under_faults() {
+    all_tests("packet", Some("drop=0.02,duplicate=0.02,reorder=0.02,seed=5"));
 }
 
 /// Peers that speak something else, or go away, while an honest client is served.
