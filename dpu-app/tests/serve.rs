@@ -8,11 +8,13 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use dpu_app::service::perftest::Test;
 use roce_codec::net::MacAddr;
 use roce_dataplane::poll::OneNeighbour;
+use roce_dataplane::port::error::PortError;
 use roce_dataplane::port::packet::{PacketConfig, PacketPort};
 use roce_engine::{HeapStorage, Limits};
 use roce_pcap::capture::Reader;
@@ -51,10 +53,24 @@ impl Lab {
     /// Runs a client to its end.
     fn client(&self, run: &Run, port: u16) {
         let mut storage = HeapStorage::new(&Limits { qps: 8, replays_per_qp: 1, ..Limits::SMALL });
-        let wire = PacketPort::open(&PacketConfig::new(FAR)).expect("the far end");
+        let wire = far_end();
         let mut client = Client::new(&mut storage, wire, OneNeighbour(self.near_mac));
         let mut tcp = Connection(TcpStream::connect(("127.0.0.1", port)).expect("a listener"));
         client.run(run, &mut tcp);
+    }
+}
+
+/// The far end. A child that another test's thread forks just now has the sockets of the last
+/// one until it executes its program.
+fn far_end() -> PacketPort {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match PacketPort::open(&PacketConfig::new(FAR)) {
+            Err(PortError::UdpPortTaken { .. }) if Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            opened => return opened.expect("the far end"),
+        }
     }
 }
 
@@ -84,7 +100,7 @@ impl Tcp for Connection {
 /// A server process; it does not outlive its test.
 struct Server {
     process: Child,
-    errors: BufReader<std::process::ChildStderr>,
+    errors: Receiver<String>,
     said: String,
 }
 
@@ -92,7 +108,11 @@ impl Server {
     /// Starts a server that is to come up, and waits until it is ready.
     fn start(arguments: &[&str]) -> Self {
         let mut process = command(arguments).spawn().expect("the program starts");
-        let errors = BufReader::new(process.stderr.take().expect("a pipe"));
+        let lines = BufReader::new(process.stderr.take().expect("a pipe")).lines();
+        let (sender, errors) = channel();
+        std::thread::spawn(move || {
+            lines.map_while(Result::ok).try_for_each(|line| sender.send(line))
+        });
         let mut server = Self { process, errors, said: String::new() };
         server.wait_for(": ready");
         server
@@ -101,10 +121,11 @@ impl Server {
     /// Reads what it says until a line with these words.
     fn wait_for(&mut self, words: &str) {
         loop {
-            let mut line = String::new();
-            let len = self.errors.read_line(&mut line).expect("text");
-            assert_ne!(len, 0, "it ended before it said {words:?}: {}", self.said);
+            let Ok(line) = self.errors.recv_timeout(PATIENCE) else {
+                panic!("it does not say {words:?}, but {}", self.said);
+            };
             self.said.push_str(&line);
+            self.said.push('\n');
             if line.contains(words) {
                 return;
             }
@@ -116,9 +137,9 @@ impl Server {
         let pid = libc::pid_t::try_from(self.process.id()).unwrap();
         // SAFETY: our own child, which has not been waited for.
         assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
-        self.errors.read_to_string(&mut self.said).expect("text");
         let mut output = String::new();
         self.process.stdout.take().expect("a pipe").read_to_string(&mut output).expect("text");
+        self.said.extend(self.errors.iter().map(|line| line + "\n"));
         let status = self.process.wait().expect("a status");
         assert!(status.success(), "{status}: {}", self.said);
         (output, core::mem::take(&mut self.said))
@@ -188,9 +209,9 @@ fn dumped(directory: &Path) -> Vec<Value> {
 
 /// All eight tests on one server, one after another, and again; then Ctrl-C. The counters, the
 /// dumped memory and the capture are what the clients did.
-fn all_tests(port: &str) {
+fn all_tests(port: &str, fault: Option<&str>) {
     let Some(lab) = Lab::enter() else { return };
-    let scratch = Scratch::new(port);
+    let scratch = Scratch::new(&format!("{port}-{}", fault.is_some()));
     let (capture, memory) = (scratch.file("c.pcapng"), scratch.file("memory"));
     let port = format!("{port}:{NEAR}");
     let services: Vec<_> =
@@ -200,6 +221,7 @@ fn all_tests(port: &str) {
     for service in &services {
         arguments.extend(["--service", service]);
     }
+    arguments.extend(fault.iter().flat_map(|fault| ["--fault", fault]));
     let mut server = Server::start(&arguments);
     for size in [1000, 5001] {
         for (n, test) in (1..).zip(Test::ALL) {
@@ -229,7 +251,19 @@ fn all_tests(port: &str) {
         packet.expect("a whole packet");
         packets += 1;
     }
-    assert_eq!(packets, count(&stats["rx_frames"]) + count(&stats["tx_frames"]));
+    let wire = &stats["port"];
+    assert_eq!(packets, count(&wire["rx_frames"]) + count(&wire["tx_frames"]));
+    for (way, wire, ours) in [
+        ("rx", &wire["rx_frames"], &stats["rx_frames"]),
+        ("tx", &stats["tx_frames"], &wire["tx_frames"]),
+    ] {
+        let faults = &stats["faults"][way];
+        let [drop, duplicate, reorder] =
+            ["drop", "duplicate", "reorder"].map(|fault| faults[fault].as_u64().unwrap_or(0));
+        assert_eq!(count(wire) - drop + duplicate, count(ours), "{way}");
+        let struck = drop.min(duplicate).min(reorder) > 0;
+        assert_eq!(struck, fault.is_some(), "{way}: {faults}");
+    }
     assert!(roce_pcap::check::check(Reader::open(&capture).expect("a capture")).is_clean());
 
     let index = dumped(Path::new(&memory));
@@ -252,12 +286,17 @@ fn all_tests(port: &str) {
 
 #[test]
 fn all_tests_over_af_packet() {
-    all_tests("packet");
+    all_tests("packet", None);
 }
 
 #[test]
 fn all_tests_over_af_xdp() {
-    all_tests("af-xdp");
+    all_tests("af-xdp", None);
+}
+
+#[test]
+fn all_tests_under_faults() {
+    all_tests("packet", Some("drop=0.02,duplicate=0.02,reorder=0.02,seed=5"));
 }
 
 /// Peers that speak something else, or go away, while an honest client is served.

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use super::log::say;
 use super::os;
 use super::service_spec::ServiceSpec;
 use crate::service::perftest::{MAX_MESSAGE_LEN, Progress, Reply, Session, SessionError};
@@ -128,10 +129,10 @@ impl Connection {
         let less = if asked > mtu { format!(" (it would use {asked})") } else { String::new() };
         let qps = session.regions().count();
         let plural = if qps == 1 { "" } else { "s" };
-        eprintln!(
+        say(format_args!(
             "{}: {peer}: runs with {qps} queue pair{plural}, path MTU {mtu}{less}",
             self.service
-        );
+        ));
     }
 
     /// Sends what waits.

@@ -7,6 +7,7 @@ mod demo;
 mod dump;
 pub mod fault_spec;
 mod interface;
+mod log;
 mod os;
 mod platform;
 mod recorder;

@@ -12,6 +12,7 @@ use roce_engine::{Config, Engine, HeapStorage, Limits};
 use super::cli::ServeArgs;
 use super::clock::{Clock, unix_ns};
 use super::dump::MemoryDump;
+use super::log::say;
 use super::platform::Host;
 use super::recorder::Recorder;
 use super::server::Server;
@@ -59,12 +60,12 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<()> {
         server.listen(*service, args.listen)?;
     }
     for service in &args.services {
-        eprintln!("{service}: ready");
+        say(format_args!("{service}: ready"));
     }
 
     let unresolved = run(args, &mut server, &mut stack);
     let stats = Stats::new(server.engine.counters(), &stack, unresolved, server.served);
-    eprintln!("{}", stats.text());
+    say(format_args!("{}", stats.text()));
     if args.stats {
         println!("{}", stats.json());
     }
@@ -74,7 +75,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<()> {
 fn open_port(args: &ServeArgs, addresses: &[IpAddr]) -> Result<Stack> {
     let name = args.port.interface();
     let wire = Wire::open(&args.port, addresses)?;
-    eprintln!("{}: MTU {}, {wire}", args.port, wire.mtu());
+    say(format_args!("{}: MTU {}, {wire}", args.port, wire.mtu()));
     let recorder = args
         .capture
         .as_deref()

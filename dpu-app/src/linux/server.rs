@@ -10,6 +10,7 @@ use roce_engine::{Engine, Event, Instant};
 
 use super::connection::{Connection, End};
 use super::dump::MemoryDump;
+use super::log::say;
 use super::os;
 use super::platform::Host;
 use super::service_spec::ServiceSpec;
@@ -188,13 +189,15 @@ impl<'s> Server<'s> {
                         ErrorKind::WouldBlock => break,
                         ErrorKind::Interrupted | ErrorKind::ConnectionAborted => continue,
                         _ => {
-                            eprintln!("{service}: a client could not be accepted: {error}");
+                            say(format_args!("{service}: a client could not be accepted: {error}"));
                             break;
                         }
                     },
                 };
                 if self.clients.len() >= MAX_CLIENTS {
-                    eprintln!("{service}: {peer}: turned away, {MAX_CLIENTS} clients are served");
+                    say(format_args!(
+                        "{service}: {peer}: turned away, {MAX_CLIENTS} clients are served"
+                    ));
                     continue;
                 }
                 let options = Options {
@@ -206,7 +209,7 @@ impl<'s> Server<'s> {
                 self.next_id = self.next_id.wrapping_add(1);
                 match Connection::new(service, stream, peer, session) {
                     Ok(client) => self.clients.push(client),
-                    Err(error) => eprintln!("{service}: {peer}: {error}"),
+                    Err(error) => say(format_args!("{service}: {peer}: {error}")),
                 }
             }
         }
@@ -221,15 +224,19 @@ impl<'s> Server<'s> {
     /// Ends a session and says how it went.
     fn end(&mut self, index: usize, end: &End, now: Instant) {
         let client = self.clients.swap_remove(index);
-        self.served += 1;
         let (service, peer, session) = (client.service, client.peer, &client.session);
-        let iterations = session.reported_iterations();
-        let count = iterations.map(|count| format!(", {count} iterations")).unwrap_or_default();
-        eprintln!("{service}: {peer}: {end}{count}");
+        // Whoever got no queue pair was no client.
+        self.served += u64::from(session.regions().next().is_some());
+        let count = match (session.reported_iterations(), session.messages()) {
+            (Some(count), _) => format!(", {count} iterations"),
+            (None, 0) => String::new(),
+            (None, count) => format!(", {count} messages"),
+        };
+        say(format_args!("{service}: {peer}: {end}{count}"));
         if let Some(dump) = &mut self.dump
             && let Err(error) = dump.write(&service, session, &self.host.memory)
         {
-            eprintln!("{error:#}");
+            say(format_args!("{error:#}"));
         }
         client.session.close(context!(self, now));
     }

@@ -4,8 +4,7 @@
       tap-direct  --- guest's first card
       veth-near   ----------------------------- veth-far --- bridge --- tap-bridged --- guest's second card
 
-On the tap the responder gets its frames from generic XDP, on the veth from native XDP. A third port of the bridge,
-veth-hostile in the wire namespace, is for whoever sends it nonsense.
+A third port of the bridge, veth-hostile in the wire namespace, is for whoever sends it nonsense.
 """
 
 import ctypes

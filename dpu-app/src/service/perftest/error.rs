@@ -62,8 +62,8 @@ impl fmt::Display for SessionError {
             Self::Failed(status) => write!(f, "a request to it failed: {status}"),
             Self::SizeUnknown { tried } => write!(
                 f,
-                "it answered no WRITE of up to {tried} bytes; tell its message size \
-                 (--service perftest:write_lat,size=BYTES)"
+                "it answered no WRITE of up to {tried} bytes; are its messages longer than \
+                 --region-size? Else tell how long (--service perftest:write_lat,size=BYTES)"
             ),
         }
     }
