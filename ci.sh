@@ -226,6 +226,7 @@ verb_test() {
     tests "test: unit, integration" cargo_test --workspace --lib --bins --tests --examples
     tests "test: documentation" cargo_test --workspace --doc
     step "test: the README's demo, read by tshark" demo
+    tests "test: a hostile client at a live responder" siege
 }
 
 # Tests that make network namespaces need root; without it their binaries run through sudo.
@@ -239,6 +240,10 @@ cargo_test() {
         fi
     fi
     cargo test --locked --no-fail-fast "$@"
+}
+
+siege() {
+    as_root env "PATH=$PATH" tests/testbed/siege
 }
 
 # The first command a newcomer types, and what somebody else's dissector makes of its capture.

@@ -21,6 +21,7 @@ HOST_RESPONDER = 1
 HOST_CLIENT = 2
 HOST_SERVER = 3  # the second guest of the self-test
 HOST_HOSTILE = 9
+HOST_BYSTANDER = 10
 
 _IFF_TAP = 0x0002
 _IFF_NO_PI = 0x1000
@@ -83,11 +84,14 @@ class Lab:
         # Frames that leave the namespace must carry their checksums: a tap without offloads will not finish them.
         self.run(near, "ethtool", "-K", "veth-near", "tx", "off", "gso", "off", "tso", "off")
         _run("ip", "-n", wire, "link", "add", "bridge", "mtu", str(MTU), "type", "bridge", "forward_delay", "0")
+        # Otherwise the bridge answers for the addresses of veth-hostile, and takes its frames.
+        self.run(wire, "sh", "-c", "echo 1 >/proc/sys/net/ipv4/conf/all/arp_ignore")
         _run("ip", "-n", wire, "tuntap", "add", "dev", "tap-bridged", "mode", "tap")
         _run("ip", "-n", wire, "tuntap", "add", "dev", "tap-server", "mode", "tap")
         _run("ip", "-n", wire, "link", "add", "veth-hostile", "address", mac(NET_BRIDGED, HOST_HOSTILE),
              "type", "veth", "peer", "name", "port-hostile")
-        _run("ip", "-n", wire, "addr", "add", f"{ipv4(NET_BRIDGED, HOST_HOSTILE)}/24", "dev", "veth-hostile")
+        for host in (HOST_HOSTILE, HOST_BYSTANDER):
+            _run("ip", "-n", wire, "addr", "add", f"{ipv4(NET_BRIDGED, host)}/24", "dev", "veth-hostile")
         for device in ("veth-far", "tap-bridged", "tap-server", "veth-hostile", "port-hostile"):
             _run("ip", "-n", wire, "link", "set", device, "mtu", str(MTU), "txqueuelen", "10000", "up")
         for device in ("veth-far", "tap-bridged", "port-hostile"):

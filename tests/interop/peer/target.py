@@ -18,6 +18,7 @@ from .scenario import PORTS, PROGRAMS
 READY_SECONDS = 15
 STOP_SECONDS = 15
 HOSTILE_SECONDS = 120
+HOSTILE_FRAMES = 100_000
 
 
 class TargetError(Exception):
@@ -58,6 +59,9 @@ class Responder:
             command += ["--service", f"perftest:{program}:{PORTS[program]}"]
         if scenario.fault:
             command += ["--fault", scenario.fault]
+        if scenario.hostile:
+            # Thousands of connections: what each may reach, and is dumped, is kept small.
+            command += ["--region-size", "64K"]
         with open(f"{directory}/responder.log", "wb") as errors, open(f"{directory}/responder.out", "wb") as output:
             output.write(f"# {' '.join(command)}\n".encode())
             output.flush()
@@ -128,9 +132,11 @@ class Hostile:
         self._log = f"{directory}/hostile.log"
         command = lab.dying_with_us("ip", "netns", "exec", self._lab.wire, self._binary) + [
             "--interface", "veth-hostile",
-            "--source-ip", lab.ipv4(lab.NET_BRIDGED, lab.HOST_HOSTILE),
-            "--target-ip", lab.ipv4(lab.NET_BRIDGED, lab.HOST_RESPONDER),
-            "--target-mac", lab.mac(lab.NET_BRIDGED, lab.HOST_RESPONDER),
+            "--server", lab.ipv4(lab.NET_BRIDGED, lab.HOST_RESPONDER),
+            "--client", lab.ipv4(lab.NET_BRIDGED, lab.HOST_BYSTANDER),
+            "--hostile", lab.ipv4(lab.NET_BRIDGED, lab.HOST_HOSTILE),
+            "--ports", ",".join(str(PORTS[program]) for program in ("write_bw", "read_bw", "send_bw", "atomic_bw")),
+            "--frames", str(HOSTILE_FRAMES),
         ]
         with open(self._log, "wb") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
