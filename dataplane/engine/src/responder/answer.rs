@@ -180,7 +180,7 @@ impl Engine<'_> {
             Answer::None => None,
             Answer::Ack(_) => {
                 // Everything executed so far, not only what asked for it.
-                let psn = qp.responder.expected.sub(1);
+                let psn = qp.responder.newest;
                 self.counters.count(HwCounter::SentAcks);
                 self.response(slot, opcode, psn, ExtHeaders::NONE, Body::Empty)
             }

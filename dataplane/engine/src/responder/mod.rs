@@ -35,6 +35,10 @@ pub use replay::ReplaySlot;
 pub(crate) struct Responder {
     /// The PSN expected next.
     pub(crate) expected: Psn,
+    /// The newest SEND or WRITE packet executed: what an ACK names. Never a READ or an atomic:
+    /// its answer may have been lost, and there are requesters (Linux rxe) that take an ACK with
+    /// its PSN for its completion, without the data.
+    newest: Psn,
     /// Messages completed.
     pub(crate) msn: Msn,
     message: Message,
@@ -94,6 +98,7 @@ impl Responder {
     pub(crate) const fn new(expected: Psn, replay_cap: u8, rnr_timer: RnrTimer) -> Self {
         Self {
             expected,
+            newest: expected.sub(1),
             msn: Msn::new(0),
             message: Message::None,
             answer: Answer::None,
@@ -253,6 +258,13 @@ impl Engine<'_> {
         let dropped =
             responder.waiting != Waiting::No && !responder.dropped_to.is_before(responder.expected);
         responder.waiting = Waiting::No;
+        let answered_by_data = matches!(
+            info.operation,
+            Operation::ReadRequest | Operation::CompareSwap | Operation::FetchAdd
+        );
+        if !answered_by_data {
+            responder.newest = bth.psn;
+        }
         let nak_owed = matches!(responder.answer, Answer::Nak(..));
         if nak_owed {
             // What the NAK asks for has come before the NAK went out. If something behind it was
@@ -262,7 +274,7 @@ impl Engine<'_> {
                 responder.waiting = Waiting::ForMissing;
                 Answer::Nak(Syndrome::nak(NakCode::PsnSequenceError), responder.expected)
             } else {
-                Answer::Ack(responder.expected.sub(1))
+                Answer::Ack(responder.newest)
             };
         }
         // IBTA C9-148: a message counts when its last packet has been executed; a READ may count
@@ -270,10 +282,6 @@ impl Engine<'_> {
         if info.position.ends() {
             responder.msn = responder.msn.next();
         }
-        let answered_by_data = matches!(
-            info.operation,
-            Operation::ReadRequest | Operation::CompareSwap | Operation::FetchAdd
-        );
         // A NAK acknowledges what is before it.
         if bth.ack_req && !answered_by_data && !(nak_owed && dropped) {
             self.owe(slot, Answer::Ack(bth.psn));

@@ -127,7 +127,7 @@ impl Engine<'_> {
             Operation::Send | Operation::Write => {
                 let Some(qp) = self.qps.get(slot) else { return Err(DropReason::UnknownQp) };
                 if !matches!(qp.responder.answer, Answer::Nak(..)) {
-                    self.owe(slot, Answer::Ack(qp.responder.expected.sub(1)));
+                    self.owe(slot, Answer::Ack(qp.responder.newest));
                 }
                 Ok(())
             }

@@ -36,6 +36,21 @@ fn a_send_again_takes_no_second_receive() {
     assert_eq!(lone.host.bytes(64, 4), [0; 4]);
 }
 
+/// A READ's answer may have been lost, and some requesters take an ACK with its PSN for its
+/// completion: only the answer itself acknowledges it.
+#[test]
+fn an_acknowledgement_never_names_a_read_or_an_atomic() {
+    let mut lone = Lone::new();
+    let rkey = lone.rkey();
+    let write = Packet::new(Opcode::RC_RDMA_WRITE_ONLY, 100).reth(VA, rkey, 1).payload(&[1]);
+    lone.receives(write.clone());
+    lone.answers(Packet::read(101, VA, rkey, 1));
+    assert_eq!(lone.answers(write.clone()), [Packet::ack(100, 2)]);
+    lone.answers(Packet::fetch_add(102, VA + 8, rkey, 1));
+    assert_eq!(lone.answers(write), [Packet::ack(100, 3)]);
+    assert!(lone.expects(103));
+}
+
 /// The middle of a message in progress again: the message goes on.
 #[test]
 fn a_duplicate_within_a_message_does_not_disturb_it() {
