@@ -80,6 +80,8 @@ pub(super) struct RequestStream {
     highest: Psn,
     /// Whether `highest` is exact.
     exact: bool,
+    /// The furthest PSN that a request was seen with.
+    furthest: Psn,
     last: Last,
     progress: Option<Progress>,
     history: History,
@@ -99,6 +101,7 @@ impl RequestStream {
             first: psn,
             highest: psn,
             exact: true,
+            furthest: psn,
             last: Last { psn, next: None, state: InMessage::None },
             progress: None,
             history: History::new(),
@@ -163,7 +166,7 @@ impl RequestStream {
         }
         let is_new = match psn::classify(self.highest.next(), psn) {
             // Behind a READ whose packets could not be counted, what comes next may be nearer.
-            PsnClass::Duplicate if self.exact || !psn.is_after(self.last.psn) => {
+            PsnClass::Duplicate if self.exact || !psn.is_after(self.furthest) => {
                 self.check_retransmission(seen, known, at, told, judge);
                 self.retransmissions += u64::from(!psn.is_after(self.last.psn));
                 self.recovery = Some(self.highest);
@@ -287,6 +290,7 @@ impl RequestStream {
     #[inline]
     fn advance(&mut self, seen: &Seen<'_, '_>, known: Known) {
         let psn = seen.bth.psn;
+        self.furthest = psn;
         let count = packets(seen, known.mtu);
         // Where the count is not known, the smallest path MTU gives the most there can be.
         self.highest = psn.add(count.unwrap_or_else(|| packets_at_most(seen)) - 1);

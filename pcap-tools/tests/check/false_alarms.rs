@@ -1,8 +1,11 @@
 //! Never cry wolf: whatever a tap, a mirror or a network does to the order and number of packets,
 //! nobody is called a sinner for it.
 
-use crate::support::{Owned, Random, judge, load, load_own, name, own_captures, public_captures};
+use roce_codec::ib::Opcode;
 use roce_pcap::check::{Finding, Rule, Verdict};
+
+use crate::faults::{Parts, frame};
+use crate::support::{Owned, Random, judge, load, load_own, name, own_captures, public_captures};
 
 fn failures(findings: &[Finding]) -> Vec<&Finding> {
     findings.iter().filter(|finding| finding.verdict == Verdict::Fail).collect()
@@ -214,4 +217,34 @@ fn a_snap_length_is_no_violation() {
             }
         }
     }
+}
+
+/// READs of one packet, so that no packet tells the path MTU, sent again from the middle; a late
+/// answer to the first pass comes early in the second.
+#[test]
+fn a_late_answer_to_reads_sent_again_is_clean() {
+    let packets = load_own("rxe-read");
+    let find = |opcode| packets.iter().find(|p| frame(p).is_some_and(|f| f.opcode() == opcode));
+    let request = find(Opcode::RC_RDMA_READ_REQUEST).unwrap();
+    let answer = find(Opcode::RC_RDMA_READ_RESPONSE_FIRST).unwrap();
+    let first = frame(request).unwrap().psn();
+    let ask = |number: u32| {
+        let mut parts = Parts::of(request).unwrap();
+        parts.builder.bth.psn = first.add(number);
+        parts.builder.ext.reth.as_mut().unwrap().dma_len = 1024;
+        parts.emit(request)
+    };
+    let tell = |number: u32| {
+        let mut parts = Parts::of(answer).unwrap();
+        parts.builder.bth.opcode = Opcode::RC_RDMA_READ_RESPONSE_ONLY;
+        parts.builder.bth.psn = first.add(number);
+        parts.emit(answer)
+    };
+    let mut talk: Vec<Owned> = (0..40).flat_map(|number| [ask(number), tell(number)]).collect();
+    talk.extend((40..80).map(ask));
+    talk.extend([ask(40), ask(41), tell(40), tell(79), tell(41)]);
+    talk.extend((42..80).flat_map(|number| [ask(number), tell(number)]));
+    let (summary, findings) = judge(&talk);
+    assert!(failures(&findings).is_empty(), "{findings:#?}");
+    assert_eq!(summary.fail, 0);
 }
