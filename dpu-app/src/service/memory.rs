@@ -2,7 +2,9 @@
 
 use core::fmt;
 
-use roce_engine::{Access, Addr, MemoryError, Mr, MrAttr, Pd, Sge};
+use roce_engine::{
+    Access, Addr, Backing, Entropy, MemoryError, Mr, MrAttr, Pd, SeededEntropy, Sge,
+};
 
 use super::{Context, Platform};
 
@@ -68,6 +70,25 @@ impl Exposed {
                 context.platform.give_region(region);
                 Err(ExposeError::Register(error))
             }
+        }
+    }
+
+    /// Fills the beginning, up to a mebibyte, with noise: whoever READs zeroes can't tell one place
+    /// from another.
+    pub fn fill_with_noise<P: Platform>(&self, context: &mut Context<'_, '_, P>) {
+        let mut noise = SeededEntropy::new(u64::from(context.platform.random().next_u32()));
+        let end = self.region.len.min(1 << 20);
+        let mut piece = [0; 256];
+        let mut offset = 0;
+        while offset < end {
+            for word in piece.chunks_exact_mut(4) {
+                word.copy_from_slice(&noise.next_u32().to_le_bytes());
+            }
+            let len = usize::try_from(end - offset).unwrap_or(piece.len()).min(piece.len());
+            let at = Addr { offset: self.region.addr.offset + offset, ..self.region.addr };
+            let _ =
+                context.platform.memory().write(at, [piece.get(..len).unwrap_or_default(), &[]]);
+            offset += 256;
         }
     }
 

@@ -123,9 +123,11 @@ def check_memory(scenario, frames, outcome):
         with open(region["file"], "rb") as file:
             data = file.read()
         dumped.add(region["rkey"])
+        # What is read is noise; all other memory is zero until the peer changes it.
+        elsewhere = None if "read" in region["service"] else 0
+        if elsewhere is None and not any(data[:4096]):
+            problems.append(f"{region['service']} is read from zeroes, which proves nothing")
         if region["rkey"] in model.memories:
-            # What is read may be anything; all other memory is zero until the peer changes it.
-            elsewhere = None if "read" in region["service"] else 0
             wrong = model.memories[region["rkey"]].first_difference(region["va"], data, elsewhere)
             if wrong is not None:
                 problems.append(f"memory of {region['service']} at {wrong:#x} is not what the peer left there")

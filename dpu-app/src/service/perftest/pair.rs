@@ -71,6 +71,9 @@ impl Pair {
         let PairAttr { test, pd, region_len, .. } = *attr;
         let len = u64::from(region_len);
         let exposed = Exposed::new(context, pd, len, test.access())?;
+        if matches!(test, Test::ReadBw | Test::ReadLat) {
+            exposed.fill_with_noise(context);
+        }
         let source = match test {
             Test::WriteLat | Test::SendLat => match Exposed::new(context, pd, len, Access::NONE) {
                 Ok(source) => Some(source),
