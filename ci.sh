@@ -243,7 +243,10 @@ cargo_test() {
 }
 
 siege() {
-    as_root env "PATH=$PATH" tests/testbed/siege
+    local port
+    for port in packet af-xdp; do
+        as_root env "PATH=$PATH" tests/testbed/siege 110000 "$port"
+    done
 }
 
 # The first command a newcomer types, and what somebody else's dissector makes of its capture.
