@@ -40,7 +40,7 @@ no_std_targets=(
     x86_64-unknown-none
 )
 # Cargo.toml files outside the workspace, each with flags or a profile of its own.
-side_workspaces=(tests/fuzz tests/no-panic)
+side_workspaces=(tests/fuzz tests/panic-free)
 fuzz_seconds=20
 
 say() { printf '%s\n' "$*"; }
@@ -334,8 +334,8 @@ apt_dependency() {
 
 # Links only if the optimizer has removed every path to the panic handler.
 no_panic() {
-    cargo build --locked --release --manifest-path tests/no-panic/Cargo.toml \
-        --target-dir "$ci_dir/no-panic"
+    cargo build --locked --release --manifest-path tests/panic-free/Cargo.toml \
+        --target-dir "$ci_dir/panic-free"
 }
 
 # ---- fuzz --------------------------------------------------------------------------------------
