@@ -61,6 +61,7 @@
 mod builder;
 mod error;
 mod frame;
+mod transport;
 mod wire;
 
 pub mod ib;
@@ -71,3 +72,4 @@ pub use builder::FrameBuilder;
 pub use error::{EmitError, Layer, ParseError};
 pub use frame::{Frame, Start};
 pub use roce_crc::{Crc, Crc32, NibbleTable, SmallTable};
+pub use transport::{Pad, Transport};

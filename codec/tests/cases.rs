@@ -37,7 +37,7 @@ fn the_icrc_covers_the_pad_bytes() {
     let bytes = hex("45020030 12344000 4011a483 c0000201 c0000202 c00112b7 001c0000 \
         0420ffff 00000123 80000005 cafe0000 5ccebf46");
     let frame = parse(&bytes);
-    assert_eq!((frame.payload()[0], frame.pad()), (&b"\xca\xfe"[..], &b"\0\0"[..]));
+    assert_eq!((frame.payload()[0], &*frame.pad()), (&b"\xca\xfe"[..], &b"\0\0"[..]));
     assert_eq!(frame.verify_icrc(), IcrcVerdict::Valid);
 
     // What a sender that leaves the pad out would write.
@@ -162,7 +162,7 @@ fn reserved_bits_and_odd_ports_and_odd_pads_are_no_decoding_errors() {
     // A pad byte that is not zero, kept and covered.
     let pad = hex("45020030 12344000 4011a483 c0000201 c0000202 c00112b7 001c0000 \
         0410ffff 00000123 80000005 61626399 99a37823");
-    assert_eq!((parse(&pad).payload()[0], parse(&pad).pad()), (&b"abc"[..], &b"\x99"[..]));
+    assert_eq!((parse(&pad).payload()[0], &*parse(&pad).pad()), (&b"abc"[..], &b"\x99"[..]));
     assert_eq!(parse(&pad).verify_icrc(), IcrcVerdict::Valid);
 }
 

@@ -213,20 +213,29 @@ impl Ethernet {
 /// Skips the header: its EtherType and what follows. The fast path reads no address.
 #[inline]
 pub(crate) fn take_ethernet(bytes: &[u8]) -> Result<(EtherType, &[u8]), ParseError> {
-    let (_, mut rest) = take::<Addresses>(bytes, Layer::Ethernet)?;
-    let mut tags = 0;
-    loop {
-        let (ethertype, after) = take::<U16<BE>>(rest, Layer::Ethernet)?;
-        let ethertype = EtherType(ethertype.get());
+    let (_, rest) = take::<Addresses>(bytes, Layer::Ethernet)?;
+    let (ethertype, after) = take_ethertype(rest)?;
+    // Not a tag, for two comparisons less.
+    if ethertype == EtherType::IPV4 { Ok((ethertype, after)) } else { skip_tags(rest) }
+}
+
+#[inline]
+fn take_ethertype(bytes: &[u8]) -> Result<(EtherType, &[u8]), ParseError> {
+    let (ethertype, after) = take::<U16<BE>>(bytes, Layer::Ethernet)?;
+    Ok((EtherType(ethertype.get()), after))
+}
+
+/// The first EtherType that is no tag, and what follows it.
+#[inline]
+fn skip_tags(mut rest: &[u8]) -> Result<(EtherType, &[u8]), ParseError> {
+    for _ in 0..=VlanStack::MAX {
+        let (ethertype, after) = take_ethertype(rest)?;
         if !ethertype.is_tag() {
             return Ok((ethertype, after));
         }
-        tags += 1;
-        if tags > VlanStack::MAX {
-            return Err(ParseError::TooManyVlanTags);
-        }
         (_, rest) = take::<Tag>(rest, Layer::Vlan)?;
     }
+    Err(ParseError::TooManyVlanTags)
 }
 
 #[cfg(test)]

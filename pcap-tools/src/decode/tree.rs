@@ -190,7 +190,7 @@ fn payload(tree: &mut Tree<'_>, frame: &Frame<'_>) -> io::Result<()> {
         tree.field("Bytes", format_args!("{}{more}", hex(shown)))?;
     }
     if !frame.pad().is_empty() {
-        tree.field("Pad", hex(frame.pad()))?;
+        tree.field("Pad", hex(&frame.pad()))?;
     }
     Ok(())
 }

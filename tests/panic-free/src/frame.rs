@@ -7,7 +7,7 @@ use roce_codec::ib::{
 use roce_codec::icrc::{Icrc, IcrcVerdict};
 use roce_codec::net::{Ethernet, Ip, Udp};
 use roce_codec::{
-    Crc, Crc32, EmitError, Frame, FrameBuilder, NibbleTable, ParseError, SmallTable, Start,
+    Crc, Crc32, EmitError, Frame, FrameBuilder, NibbleTable, Pad, ParseError, SmallTable, Start,
 };
 
 crate::instantiate! {
@@ -39,7 +39,7 @@ crate::instantiate! {
     frame_ext_headers(frame: &Frame<'_>) -> ExtHeaders { frame.ext_headers() }
     frame_payload(frame: &Frame<'static>) -> [&'static [u8]; 2] { frame.payload() }
     frame_payload_len(frame: &Frame<'_>) -> usize { frame.payload_len() }
-    frame_pad(frame: &'static Frame<'static>) -> &'static [u8] { frame.pad() }
+    frame_pad(frame: &Frame<'_>) -> Pad { frame.pad() }
     frame_icrc(frame: &Frame<'_>) -> [u8; 4] { frame.icrc() }
     frame_missing(frame: &Frame<'_>) -> usize { frame.missing() }
     frame_trailer(frame: &Frame<'static>) -> [&'static [u8]; 2] { frame.trailer() }

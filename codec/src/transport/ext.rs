@@ -1,11 +1,11 @@
-//! A frame's extension headers, each as the value it holds.
+//! A packet's extension headers, each as the value it holds.
 
-use super::Frame;
+use super::Transport;
 use crate::ib::{
     Aeth, AtomicAckEth, AtomicEth, Deth, ExtHeaders, Feth, HeaderKind, Ieth, ImmDt, Reth,
 };
 
-impl<'a> Frame<'a> {
+impl<'a> Transport<'a> {
     /// The bytes of an extension header, if the opcode has it.
     #[inline]
     #[must_use]

@@ -2,17 +2,17 @@
 
 /// Two pieces read as one.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Segments<'a>(pub(super) [&'a [u8]; 2]);
+pub(crate) struct Segments<'a>(pub(crate) [&'a [u8]; 2]);
 
 impl<'a> Segments<'a> {
     #[inline]
-    pub(super) fn len(self) -> usize {
+    pub(crate) fn len(self) -> usize {
         self.0[0].len() + self.0[1].len()
     }
 
     /// The part that starts at `from`, up to `len` bytes of it, as far as it exists.
     #[inline]
-    pub(super) fn range(self, from: usize, len: usize) -> [&'a [u8]; 2] {
+    pub(crate) fn range(self, from: usize, len: usize) -> [&'a [u8]; 2] {
         let [a, b] = self.0;
         let end = from.saturating_add(len);
         // Most packets are in one piece.
@@ -29,7 +29,7 @@ impl<'a> Segments<'a> {
 
     /// Copies what starts at `from` into `out`, as far as it exists.
     #[inline]
-    pub(super) fn copy_to(self, from: usize, out: &mut [u8]) {
+    pub(crate) fn copy_to(self, from: usize, out: &mut [u8]) {
         let [a, b] = self.range(from, out.len());
         if a.len() == out.len() {
             out.copy_from_slice(a);
@@ -38,13 +38,5 @@ impl<'a> Segments<'a> {
         for (to, byte) in out.iter_mut().zip(a.iter().chain(b)) {
             *to = *byte;
         }
-    }
-
-    /// The `len` pad bytes at `from`, wherever they lie.
-    #[cold]
-    pub(super) fn pad(self, from: usize, len: usize) -> [u8; 3] {
-        let mut pad = [0; 3];
-        self.copy_to(from, pad.get_mut(..len).unwrap_or_default());
-        pad
     }
 }

@@ -1,0 +1,255 @@
+//! From the BTH to the ICRC: what a packet says, whichever link carries it.
+
+mod ext;
+mod segments;
+
+use crate::ib::{Bth, BthWire, Opcode, OpcodeInfo, Psn, Qpn};
+use crate::icrc::{ICRC_LEN, IcrcVerdict, NotCheckable};
+use crate::wire::take;
+use crate::{Layer, ParseError};
+pub(crate) use segments::Segments;
+
+/// The transport part of a packet: BTH, extension headers, payload, pad, ICRC.
+///
+/// [`Frame`](crate::Frame) hands it out by `Deref`, so these accessors are the frame's own. The
+/// packet may lie in two segments, all headers in the first. An unknown opcode has no extension
+/// headers here: everything behind the BTH is payload.
+#[derive(Debug, Clone, Copy)]
+pub struct Transport<'a> {
+    /// What the ICRC covers, the ICRC, and whatever lies behind the packet.
+    packet: Segments<'a>,
+    /// Bytes from the first one covered to the payload.
+    payload_at: usize,
+    /// Bytes of payload, as the lengths say.
+    payload_len: usize,
+    bth: &'a BthWire,
+    ext: &'a [u8],
+}
+
+/// The length field that says where a packet ends.
+#[derive(Clone, Copy)]
+pub(crate) struct LengthField {
+    /// Whose it is.
+    pub(crate) layer: Layer,
+    /// Bytes that it counts before the BTH.
+    pub(crate) before_bth: usize,
+}
+
+impl<'a> Transport<'a> {
+    /// Takes apart what lies `bth_at` bytes into `packet` and ends, ICRC included, at `len`.
+    #[inline(always)]
+    pub(crate) fn take(
+        packet: Segments<'a>,
+        bth_at: usize,
+        len: usize,
+        field: LengthField,
+    ) -> Result<Self, ParseError> {
+        let head = packet.0[0];
+        // What lies beyond the packet is padding and must not be taken for headers. A packet that
+        // does not end in the first segment is split, or cut by a capture.
+        let behind = match head.get(bth_at..len) {
+            Some(behind) => behind,
+            None => head.get(bth_at..).unwrap_or_default(),
+        };
+        let promised = len.saturating_sub(bth_at);
+        let (bth, rest) = match take::<BthWire>(behind, Layer::Bth) {
+            Ok(taken) => taken,
+            Err(error) => return Err(field.too_short(promised, Bth::LEN + ICRC_LEN, error)),
+        };
+        let info = Opcode(bth.opcode).info();
+        let ext_len = usize::from(info.headers_len);
+        let least = Bth::LEN + ext_len + usize::from(bth.pad_count()) + ICRC_LEN;
+        let Some(payload_len) = promised.checked_sub(least) else {
+            return Err(field.wrong(promised, least));
+        };
+        let Some(ext) = rest.get(..ext_len) else { return Err(cut_header(info, rest.len())) };
+        Ok(Self { packet, payload_at: bth_at + Bth::LEN + ext_len, payload_len, bth, ext })
+    }
+
+    /// The base transport header.
+    #[inline]
+    #[must_use]
+    pub fn bth(&self) -> Bth {
+        self.bth.value()
+    }
+
+    /// The opcode.
+    #[inline]
+    #[must_use]
+    pub fn opcode(&self) -> Opcode {
+        Opcode(self.bth.opcode)
+    }
+
+    /// The destination QP.
+    #[inline]
+    #[must_use]
+    pub fn dest_qp(&self) -> Qpn {
+        self.bth.dest_qp()
+    }
+
+    /// The packet sequence number.
+    #[inline]
+    #[must_use]
+    pub fn psn(&self) -> Psn {
+        self.bth.psn()
+    }
+
+    /// The extension headers' bytes.
+    #[inline]
+    #[must_use]
+    pub fn ext_bytes(&self) -> &'a [u8] {
+        self.ext
+    }
+
+    /// The payload, without pad, as far as it was captured.
+    #[inline]
+    #[must_use]
+    pub fn payload(&self) -> [&'a [u8]; 2] {
+        self.packet.range(self.payload_at, self.payload_len)
+    }
+
+    /// Bytes of payload the lengths promise, whether captured or not.
+    #[inline]
+    #[must_use]
+    pub fn payload_len(&self) -> usize {
+        self.payload_len
+    }
+
+    /// The pad bytes; zeroes where the capture is cut.
+    #[must_use]
+    pub fn pad(&self) -> Pad {
+        let mut pad = Pad { bytes: [0; 3], len: self.bth.pad_count() };
+        let len = usize::from(pad.len);
+        let room = pad.bytes.get_mut(..len).unwrap_or_default();
+        self.packet.copy_to(self.payload_at.saturating_add(self.payload_len), room);
+        pad
+    }
+
+    /// The ICRC as the packet carries it; zeroes where the capture is cut.
+    #[inline]
+    #[must_use]
+    pub fn icrc(&self) -> [u8; ICRC_LEN] {
+        let mut icrc = [0; ICRC_LEN];
+        self.packet.copy_to(self.covered_len(), &mut icrc);
+        icrc
+    }
+
+    /// Bytes that the lengths promise and the capture does not hold.
+    #[inline]
+    #[must_use]
+    pub fn missing(&self) -> usize {
+        self.end().saturating_sub(self.packet.len())
+    }
+
+    /// What follows the packet: Ethernet padding, a VCRC, or a trailer somebody added.
+    #[must_use]
+    pub fn trailer(&self) -> [&'a [u8]; 2] {
+        self.packet.range(self.end(), usize::MAX)
+    }
+
+    /// What the ICRC covers before the extension headers, as it is on the wire: network header
+    /// to BTH.
+    #[must_use]
+    pub fn headers(&self) -> &'a [u8] {
+        self.packet.range(0, self.payload_at.saturating_sub(self.ext.len()))[0]
+    }
+
+    /// Everything that the ICRC covers, the headers whole in the first piece.
+    #[inline]
+    pub(crate) fn covered(&self) -> [&'a [u8]; 2] {
+        self.packet.range(0, self.covered_len())
+    }
+
+    /// Compares the ICRC in the packet with `computed`, `None` if the packet is cut.
+    #[inline]
+    pub(crate) fn icrc_verdict(&self, computed: Option<[u8; ICRC_LEN]>) -> IcrcVerdict {
+        let Some(expected) = computed else {
+            return IcrcVerdict::NotCheckable(NotCheckable::Truncated);
+        };
+        let found = self.icrc();
+        if expected == found {
+            IcrcVerdict::Valid
+        } else if found == [0; ICRC_LEN] {
+            IcrcVerdict::NotCheckable(NotCheckable::NotFilled)
+        } else {
+            IcrcVerdict::Invalid { expected, found }
+        }
+    }
+
+    /// The error of a whole packet of which bytes are missing.
+    #[cold]
+    pub(crate) fn truncated(&self) -> ParseError {
+        let needed = self.end().saturating_sub(self.headers().len().saturating_sub(Bth::LEN));
+        let available = needed.saturating_sub(self.missing());
+        ParseError::Truncated { layer: Layer::Payload, needed, available }
+    }
+
+    /// Bytes from the first one covered to the ICRC.
+    #[inline]
+    fn covered_len(&self) -> usize {
+        // The parts of a length that was checked: no sum here overflows.
+        self.payload_at
+            .wrapping_add(self.payload_len)
+            .wrapping_add(usize::from(self.bth.pad_count()))
+    }
+
+    /// Bytes from the first one covered to the end of the ICRC.
+    #[inline]
+    fn end(&self) -> usize {
+        self.covered_len().wrapping_add(ICRC_LEN)
+    }
+}
+
+/// The pad bytes of a packet: 0 to 3, zeroes unless the sender was wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pad {
+    bytes: [u8; 3],
+    len: u8,
+}
+
+impl Pad {
+    /// The three bytes that [`FrameBuilder`](crate::FrameBuilder) takes, zeroes behind the pad.
+    #[must_use]
+    pub const fn bytes(self) -> [u8; 3] {
+        self.bytes
+    }
+}
+
+impl core::ops::Deref for Pad {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.len)).unwrap_or_default()
+    }
+}
+
+impl LengthField {
+    /// A field that says fewer or more bytes behind the BTH's start than there must be.
+    #[cold]
+    fn wrong(self, field: usize, expected: usize) -> ParseError {
+        ParseError::Length {
+            layer: self.layer,
+            field: field.saturating_add(self.before_bth),
+            expected: expected.saturating_add(self.before_bth),
+        }
+    }
+
+    /// A BTH that is not there: left out by the sender, or cut off by the capture (`cut`)?
+    #[cold]
+    fn too_short(self, field: usize, expected: usize, cut: ParseError) -> ParseError {
+        if field < expected { self.wrong(field, expected) } else { cut }
+    }
+}
+
+/// Names the extension header in which `available` bytes end.
+#[cold]
+fn cut_header(info: &OpcodeInfo, mut available: usize) -> ParseError {
+    for kind in info.headers.iter() {
+        let needed = kind.len();
+        if available < needed {
+            return ParseError::Truncated { layer: Layer::Ext(kind), needed, available };
+        }
+        available -= needed;
+    }
+    ParseError::Truncated { layer: Layer::Payload, needed: 0, available }
+}
