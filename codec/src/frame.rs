@@ -7,11 +7,13 @@ use core::ops::Deref;
 
 use roce_crc::Crc32;
 
+use crate::ib::Bth;
 use crate::icrc::{ICRC_LEN, Icrc, IcrcVerdict};
 use crate::net::{
-    EtherType, Ethernet, Ip, Ipv4, Ipv4Wire, Ipv6Wire, ROCE_V2_PORT, Udp, UdpWire, take_ethernet,
+    EtherType, Ethernet, Ip, Ipv4, Ipv4Wire, Ipv6, Ipv6Wire, ROCE_V2_PORT, Udp, UdpWire,
+    take_ethernet,
 };
-use crate::transport::{LengthField, Segments};
+use crate::transport::{LengthField, Segments, TransportParts};
 use crate::wire::take;
 use crate::{FrameBuilder, Layer, ParseError, Transport};
 
@@ -25,8 +27,18 @@ pub enum Start {
     Ip,
 }
 
+/// What to do with a packet that was cut short behind its headers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    Allowed,
+    Refused,
+}
+
 /// IP's number for UDP.
 const UDP: u8 = 17;
+
+/// Bytes of the shortest RoCEv2 datagram, its UDP header included.
+const SHORTEST: usize = Udp::LEN + Bth::LEN + ICRC_LEN;
 
 #[derive(Debug, Clone, Copy)]
 enum IpRef<'a> {
@@ -35,20 +47,10 @@ enum IpRef<'a> {
 }
 
 impl IpRef<'_> {
-    /// A UDP header that is not there: the sender left it out, or the capture cut it off
-    /// (`available` bytes are left of `len`).
-    #[cold]
-    fn too_short(self, len: usize, available: usize) -> ParseError {
-        let (layer, header_len) = match self {
-            Self::V4(_) => (Layer::Ipv4, Ipv4::LEN),
-            // IPv6's length field does not count its own header.
-            Self::V6(_) => (Layer::Ipv6, 0),
-        };
-        if len < Udp::LEN {
-            let (field, expected) = (header_len + len, header_len + Udp::LEN);
-            ParseError::Length { layer, field, expected }
-        } else {
-            ParseError::Truncated { layer: Layer::Udp, needed: Udp::LEN, available }
+    fn layer(self) -> Layer {
+        match self {
+            Self::V4(_) => Layer::Ipv4,
+            Self::V6(_) => Layer::Ipv6,
         }
     }
 }
@@ -104,8 +106,7 @@ impl<'a> Frame<'a> {
     /// [trailer](Self::trailer).
     #[inline]
     pub fn parse(segments: [&'a [u8]; 2], start: Start) -> Result<Self, ParseError> {
-        let frame = Self::parse_captured(segments, start)?;
-        if frame.missing() == 0 { Ok(frame) } else { Err(frame.truncated()) }
+        Self::layers(segments, start, Cut::Refused)
     }
 
     /// Parses a packet that a capture may have cut short behind its headers: the payload is then
@@ -116,76 +117,64 @@ impl<'a> Frame<'a> {
     /// As [`Frame::parse`], a cut behind the headers excepted.
     #[inline]
     pub fn parse_captured(segments: [&'a [u8]; 2], start: Start) -> Result<Self, ParseError> {
-        let [head, tail] = segments;
-        match Self::layers(head, tail, start) {
-            // Only headers are taken from the first segment alone.
-            Err(ParseError::Truncated { .. }) if !tail.is_empty() => Err(ParseError::SplitHeaders),
-            result => result,
-        }
+        Self::layers(segments, start, Cut::Allowed)
     }
 
     #[inline(always)]
-    fn layers(head: &'a [u8], tail: &'a [u8], start: Start) -> Result<Self, ParseError> {
+    fn layers(segments: [&'a [u8]; 2], start: Start, cut: Cut) -> Result<Self, ParseError> {
+        let [head, tail] = segments;
         let (ethertype, l3) = match start {
-            Start::Ethernet => take_ethernet(head)?,
-            Start::Ip => (ip_version(head)?, head),
-        };
+            Start::Ethernet => take_ethernet(head),
+            Start::Ip => ip_version(head),
+        }
+        .map_err(|error| split(error, tail))?;
         let link = head.get(..head.len() - l3.len()).unwrap_or_default();
-        let (ip, rest, len) = match ethertype {
+        let packet = Segments([l3, tail]);
+        match ethertype {
             EtherType::IPV4 => {
-                let (ip, rest) = take::<Ipv4Wire>(l3, Layer::Ipv4)?;
+                let (ip, _) =
+                    take::<Ipv4Wire>(l3, Layer::Ipv4).map_err(|error| split(error, tail))?;
                 if !ip.is_bare_udp() {
                     return Err(foreign::ipv4(ip, l3));
                 }
-                let field = usize::from(ip.total_len.get());
-                let len = field.checked_sub(Ipv4::LEN).ok_or(ParseError::Length {
-                    layer: Layer::Ipv4,
-                    field,
-                    expected: Ipv4::LEN + Udp::LEN,
-                })?;
-                (IpRef::V4(ip), rest, len)
+                let end = usize::from(ip.total_len.get());
+                Self::udp_packet(link, IpRef::V4(ip), packet, Ipv4::LEN, end, cut)
             }
             EtherType::IPV6 => {
-                let (ip, rest) = take::<Ipv6Wire>(l3, Layer::Ipv6)?;
+                let (ip, rest) =
+                    take::<Ipv6Wire>(l3, Layer::Ipv6).map_err(|error| split(error, tail))?;
                 ip.check()?;
                 if ip.next_header != UDP {
                     return Err(foreign::ipv6(ip.next_header, rest));
                 }
-                (IpRef::V6(ip), rest, usize::from(ip.payload_len.get()))
+                let end = Ipv6::LEN + usize::from(ip.payload_len.get());
+                Self::udp_packet(link, IpRef::V6(ip), packet, Ipv6::LEN, end, cut)
             }
-            EtherType(found) => {
-                return Err(ParseError::NotRoce { layer: Layer::Ethernet, found });
-            }
-        };
-        Self::transport(link, l3, ip, rest, tail, len)
+            EtherType(found) => Err(ParseError::NotRoce { layer: Layer::Ethernet, found }),
+        }
     }
 
-    /// UDP and what follows. `rest` is what the first segment holds behind the IP header, `len`
-    /// what the IP header says follows it.
+    /// An IP packet that ends at `end`, with UDP at `udp_at`.
     #[inline(always)]
-    fn transport(
+    fn udp_packet(
         link: &'a [u8],
-        l3: &'a [u8],
         ip: IpRef<'a>,
-        rest: &'a [u8],
-        tail: &'a [u8],
-        len: usize,
+        packet: Segments<'a>,
+        udp_at: usize,
+        end: usize,
+        cut: Cut,
     ) -> Result<Self, ParseError> {
-        let udp = match take::<UdpWire>(rest, Layer::Udp) {
-            Ok((udp, _)) if len >= Udp::LEN => udp,
-            _ => return Err(ip.too_short(len, rest.len())),
+        let [head, tail] = packet.0;
+        let Datagram { udp, parts } = match head.get(..end) {
+            Some(whole) if whole.len() >= udp_at + SHORTEST => {
+                let datagram = whole.get(udp_at..).unwrap_or_default();
+                let (udp, rest, len) = Datagram::head(datagram, datagram.len())?;
+                let parts = TransportParts::take(rest, len, LENGTH)?;
+                Datagram { udp, parts: parts.whole() }
+            }
+            _ => Datagram::in_parts(ip.layer(), head, tail, udp_at, end, cut)?,
         };
-        if udp.dst_port.get() != ROCE_V2_PORT {
-            return Err(ParseError::NotRoce { layer: Layer::Udp, found: udp.dst_port.get() });
-        }
-        let field = usize::from(udp.length.get());
-        if field != len {
-            return Err(ParseError::Length { layer: Layer::Udp, field, expected: len });
-        }
-        let ip_len = l3.len() - rest.len();
-        let length = LengthField { layer: Layer::Udp, before_bth: Udp::LEN };
-        let packet = Segments([l3, tail]);
-        let transport = Transport::take(packet, ip_len + Udp::LEN, ip_len + len, length)?;
+        let transport = Transport::new(packet, udp_at + Udp::LEN, parts);
         Ok(Self { link, ip, udp, transport })
     }
 
@@ -294,11 +283,81 @@ impl<'a> Frame<'a> {
     }
 }
 
+/// UDP's length field is the one that says where the ICRC ends.
+const LENGTH: LengthField = LengthField { layer: Layer::Udp, before_bth: Udp::LEN };
+
+/// What a UDP datagram holds.
+struct Datagram<'a> {
+    udp: &'a UdpWire,
+    parts: TransportParts<'a>,
+}
+
+impl<'a> Datagram<'a> {
+    /// The UDP header of a datagram of `len` bytes, what `part` of it holds behind the header, and
+    /// how many bytes should.
+    #[inline(always)]
+    fn head(part: &'a [u8], len: usize) -> Result<(&'a UdpWire, &'a [u8], usize), ParseError> {
+        let (udp, rest) = take::<UdpWire>(part, Layer::Udp)?;
+        if udp.dst_port.get() != ROCE_V2_PORT {
+            return Err(ParseError::NotRoce { layer: Layer::Udp, found: udp.dst_port.get() });
+        }
+        let field = usize::from(udp.length.get());
+        if field != len {
+            return Err(ParseError::Length { layer: Layer::Udp, field, expected: len });
+        }
+        Ok((udp, rest, len - Udp::LEN))
+    }
+
+    /// A datagram that does not lie whole in the first segment, or is too short to be one.
+    #[cold]
+    #[inline(never)]
+    fn in_parts(
+        layer: Layer,
+        head: &'a [u8],
+        tail: &'a [u8],
+        udp_at: usize,
+        end: usize,
+        cut: Cut,
+    ) -> Result<Self, ParseError> {
+        let len = end.saturating_sub(udp_at);
+        if len < Udp::LEN {
+            // IPv6's length field does not count its own header.
+            let uncounted = if layer == Layer::Ipv6 { Ipv6::LEN } else { 0 };
+            let expected = udp_at + Udp::LEN - uncounted;
+            return Err(ParseError::Length { layer, field: end - uncounted, expected });
+        }
+        let part = head.get(..end).unwrap_or(head).get(udp_at..).unwrap_or_default();
+        let found = Self::head(part, len).and_then(|(udp, rest, len)| {
+            Ok(Self { udp, parts: TransportParts::take(rest, len, LENGTH)? })
+        });
+        let packet = Segments([head, tail]);
+        let missing = end.saturating_sub(packet.len());
+        match found {
+            Err(error) => Err(split(error, tail)),
+            Ok(_) if missing > 0 && cut == Cut::Refused => {
+                let needed = len - Udp::LEN;
+                let available = needed.saturating_sub(missing);
+                Err(ParseError::Truncated { layer: Layer::Payload, needed, available })
+            }
+            Ok(Self { udp, parts }) => Ok(Self { udp, parts: parts.split_over(packet, end) }),
+        }
+    }
+}
+
+/// Only headers are taken from the first segment alone.
+#[cold]
+fn split(error: ParseError, tail: &[u8]) -> ParseError {
+    match error {
+        ParseError::Truncated { .. } if !tail.is_empty() => ParseError::SplitHeaders,
+        error => error,
+    }
+}
+
 #[inline]
-fn ip_version(bytes: &[u8]) -> Result<EtherType, ParseError> {
+fn ip_version(bytes: &[u8]) -> Result<(EtherType, &[u8]), ParseError> {
     match bytes.first() {
-        Some(first) if first >> 4 == 4 => Ok(EtherType::IPV4),
-        Some(first) if first >> 4 == 6 => Ok(EtherType::IPV6),
+        Some(first) if first >> 4 == 4 => Ok((EtherType::IPV4, bytes)),
+        Some(first) if first >> 4 == 6 => Ok((EtherType::IPV6, bytes)),
         Some(first) => {
             Err(ParseError::NotRoce { layer: Layer::Ipv4, found: u16::from(first >> 4) })
         }

@@ -20,10 +20,19 @@ pub struct Transport<'a> {
     packet: Segments<'a>,
     /// Bytes from the first one covered to the payload.
     payload_at: usize,
+    parts: TransportParts<'a>,
+}
+
+/// What is found behind the BTH's first byte, wherever that lies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TransportParts<'a> {
+    bth: &'a BthWire,
+    info: &'static OpcodeInfo,
+    ext: &'a [u8],
+    /// As far as it was captured.
+    payload: [&'a [u8]; 2],
     /// Bytes of payload, as the lengths say.
     payload_len: usize,
-    bth: &'a BthWire,
-    ext: &'a [u8],
 }
 
 /// The length field that says where a packet ends.
@@ -35,93 +44,118 @@ pub(crate) struct LengthField {
     pub(crate) before_bth: usize,
 }
 
-impl<'a> Transport<'a> {
-    /// Takes apart what lies `bth_at` bytes into `packet` and ends, ICRC included, at `len`.
+impl<'a> TransportParts<'a> {
+    /// Takes apart `behind`, which starts with the BTH and should be `len` bytes to the end of the
+    /// ICRC; it holds less, all there is in the first segment, if the packet is split or cut.
     #[inline(always)]
     pub(crate) fn take(
-        packet: Segments<'a>,
-        bth_at: usize,
+        behind: &'a [u8],
         len: usize,
         field: LengthField,
     ) -> Result<Self, ParseError> {
-        let head = packet.0[0];
-        // What lies beyond the packet is padding and must not be taken for headers. A packet that
-        // does not end in the first segment is split, or cut by a capture.
-        let behind = match head.get(bth_at..len) {
-            Some(behind) => behind,
-            None => head.get(bth_at..).unwrap_or_default(),
-        };
-        let promised = len.saturating_sub(bth_at);
         let (bth, rest) = match take::<BthWire>(behind, Layer::Bth) {
             Ok(taken) => taken,
-            Err(error) => return Err(field.too_short(promised, Bth::LEN + ICRC_LEN, error)),
+            Err(error) => return Err(field.too_short(len, Bth::LEN + ICRC_LEN, error)),
         };
         let info = Opcode(bth.opcode).info();
         let ext_len = usize::from(info.headers_len);
         let least = Bth::LEN + ext_len + usize::from(bth.pad_count()) + ICRC_LEN;
-        let Some(payload_len) = promised.checked_sub(least) else {
-            return Err(field.wrong(promised, least));
+        let Some(payload_len) = len.checked_sub(least) else {
+            return Err(field.wrong(len, least));
         };
-        let Some(ext) = rest.get(..ext_len) else { return Err(cut_header(info, rest.len())) };
-        Ok(Self { packet, payload_at: bth_at + Bth::LEN + ext_len, payload_len, bth, ext })
+        let Some((ext, body)) = rest.split_at_checked(ext_len) else {
+            return Err(cut_header(info, rest.len()));
+        };
+        Ok(Self { bth, info, ext, payload: [body, &[]], payload_len })
+    }
+
+    /// Of a packet that lies whole in the first segment: what follows the payload is cut off.
+    #[inline(always)]
+    pub(crate) fn whole(self) -> Self {
+        let [body, _] = self.payload;
+        Self { payload: [body.get(..self.payload_len).unwrap_or_default(), &[]], ..self }
+    }
+
+    /// Of a packet that ends at `end` of `packet`: the payload, wherever it lies.
+    pub(crate) fn split_over(self, packet: Segments<'a>, end: usize) -> Self {
+        let behind = usize::from(self.bth.pad_count()) + ICRC_LEN;
+        let payload_at = end.saturating_sub(behind + self.payload_len);
+        Self { payload: packet.range(payload_at, self.payload_len), ..self }
+    }
+}
+
+impl<'a> Transport<'a> {
+    /// Of a `packet` whose BTH is at `bth_at`.
+    #[inline(always)]
+    pub(crate) fn new(packet: Segments<'a>, bth_at: usize, parts: TransportParts<'a>) -> Self {
+        // Headers: no sum here overflows.
+        let payload_at = bth_at.wrapping_add(Bth::LEN).wrapping_add(parts.ext.len());
+        Self { packet, payload_at, parts }
     }
 
     /// The base transport header.
     #[inline]
     #[must_use]
     pub fn bth(&self) -> Bth {
-        self.bth.value()
+        self.parts.bth.value()
     }
 
     /// The opcode.
     #[inline]
     #[must_use]
     pub fn opcode(&self) -> Opcode {
-        Opcode(self.bth.opcode)
+        Opcode(self.parts.bth.opcode)
+    }
+
+    /// What the opcode means.
+    #[inline]
+    #[must_use]
+    pub fn info(&self) -> &'static OpcodeInfo {
+        self.parts.info
     }
 
     /// The destination QP.
     #[inline]
     #[must_use]
     pub fn dest_qp(&self) -> Qpn {
-        self.bth.dest_qp()
+        self.parts.bth.dest_qp()
     }
 
     /// The packet sequence number.
     #[inline]
     #[must_use]
     pub fn psn(&self) -> Psn {
-        self.bth.psn()
+        self.parts.bth.psn()
     }
 
     /// The extension headers' bytes.
     #[inline]
     #[must_use]
     pub fn ext_bytes(&self) -> &'a [u8] {
-        self.ext
+        self.parts.ext
     }
 
     /// The payload, without pad, as far as it was captured.
     #[inline]
     #[must_use]
     pub fn payload(&self) -> [&'a [u8]; 2] {
-        self.packet.range(self.payload_at, self.payload_len)
+        self.parts.payload
     }
 
     /// Bytes of payload the lengths promise, whether captured or not.
     #[inline]
     #[must_use]
     pub fn payload_len(&self) -> usize {
-        self.payload_len
+        self.parts.payload_len
     }
 
     /// The pad bytes; zeroes where the capture is cut.
     #[must_use]
     pub fn pad(&self) -> Pad {
-        let mut pad = Pad { bytes: [0; 3], len: self.bth.pad_count() };
+        let mut pad = Pad { bytes: [0; 3], len: self.parts.bth.pad_count() };
         let len = usize::from(pad.len);
         let room = pad.bytes.get_mut(..len).unwrap_or_default();
-        self.packet.copy_to(self.payload_at.saturating_add(self.payload_len), room);
+        self.packet.copy_to(self.payload_at.wrapping_add(self.parts.payload_len), room);
         pad
     }
 
@@ -151,7 +185,7 @@ impl<'a> Transport<'a> {
     /// to BTH.
     #[must_use]
     pub fn headers(&self) -> &'a [u8] {
-        self.packet.range(0, self.payload_at.saturating_sub(self.ext.len()))[0]
+        self.packet.range(0, self.payload_at.saturating_sub(self.parts.ext.len()))[0]
     }
 
     /// Everything that the ICRC covers, the headers whole in the first piece.
@@ -176,21 +210,12 @@ impl<'a> Transport<'a> {
         }
     }
 
-    /// The error of a whole packet of which bytes are missing.
-    #[cold]
-    pub(crate) fn truncated(&self) -> ParseError {
-        let needed = self.end().saturating_sub(self.headers().len().saturating_sub(Bth::LEN));
-        let available = needed.saturating_sub(self.missing());
-        ParseError::Truncated { layer: Layer::Payload, needed, available }
-    }
-
     /// Bytes from the first one covered to the ICRC.
     #[inline]
     fn covered_len(&self) -> usize {
         // The parts of a length that was checked: no sum here overflows.
-        self.payload_at
-            .wrapping_add(self.payload_len)
-            .wrapping_add(usize::from(self.bth.pad_count()))
+        let pad_len = usize::from(self.parts.bth.pad_count());
+        self.payload_at.wrapping_add(self.parts.payload_len).wrapping_add(pad_len)
     }
 
     /// Bytes from the first one covered to the end of the ICRC.

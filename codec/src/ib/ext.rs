@@ -136,15 +136,19 @@ impl HeaderSet {
         self.0 == 0
     }
 
+    /// Whether `kind` is in the set and stands right behind the BTH.
+    #[inline]
+    #[must_use]
+    pub const fn starts_with(self, kind: HeaderKind) -> bool {
+        let up_to_kind = kind.bit() | (kind.bit() - 1);
+        self.0 & up_to_kind == kind.bit()
+    }
+
     /// Where `kind` starts behind the BTH, if it is there.
     #[inline]
     #[must_use]
     pub const fn offset_of(self, kind: HeaderKind) -> Option<usize> {
-        if !self.contains(kind) {
-            return None;
-        }
-        let before = kind.bit() - 1;
-        if self.0 & before == 0 { Some(0) } else { Some(self.len_before(before)) }
+        if self.contains(kind) { Some(self.len_before(kind.bit() - 1)) } else { None }
     }
 
     const fn len_before(self, mask: u16) -> usize {
@@ -258,6 +262,9 @@ mod tests {
         assert_eq!(set.offset_of(HeaderKind::Reth), Some(4));
         assert_eq!(set.offset_of(HeaderKind::ImmDt), Some(20));
         assert_eq!(set.offset_of(HeaderKind::Aeth), None);
+        for kind in HeaderKind::ALL {
+            assert_eq!(set.starts_with(kind), kind == HeaderKind::Xrceth, "{kind}");
+        }
         assert!(set.iter().eq([HeaderKind::Xrceth, HeaderKind::Reth, HeaderKind::ImmDt]));
     }
 

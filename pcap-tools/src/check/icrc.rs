@@ -78,7 +78,7 @@ fn known_fault(frame: &Frame<'_>) -> Option<Fault> {
     };
     let mut covered = start()?;
     covered.update(frame.ext_bytes());
-    if frame.opcode().info().operation == Operation::Flush {
+    if frame.info().operation == Operation::Flush {
         covered.update(headers.last_chunk::<{ Bth::LEN }>()?);
         covered.update(frame.ext_bytes());
         return (covered.finish() == frame.icrc()).then_some(Fault::RxeFlush);

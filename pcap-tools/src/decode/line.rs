@@ -39,7 +39,7 @@ pub(super) fn roce(
         write!(out, " CE")?;
     }
     write!(out, "{}", Headers(frame))?;
-    if frame.opcode().info().payload {
+    if frame.info().payload {
         write!(out, " len={}", frame.payload_len())?;
     }
     match frame.verify_icrc() {

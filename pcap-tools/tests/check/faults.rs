@@ -137,11 +137,11 @@ impl Mutation {
 }
 
 fn operation(frame: &Frame<'_>) -> Operation {
-    frame.opcode().info().operation
+    frame.info().operation
 }
 
 fn position(frame: &Frame<'_>) -> Position {
-    frame.opcode().info().position
+    frame.info().position
 }
 
 fn any(_: &Frame<'_>) -> bool {
@@ -149,7 +149,7 @@ fn any(_: &Frame<'_>) -> bool {
 }
 
 pub(crate) fn is_rc(frame: &Frame<'_>) -> bool {
-    frame.opcode().info().service == Service::Rc
+    frame.info().service == Service::Rc
 }
 
 fn is_ack(frame: &Frame<'_>) -> bool {
@@ -161,7 +161,7 @@ fn is_sequence_nak(frame: &Frame<'_>) -> bool {
 }
 
 fn is_request(frame: &Frame<'_>) -> bool {
-    is_rc(frame) && frame.opcode().info().is_request()
+    is_rc(frame) && frame.info().is_request()
 }
 
 fn is_mad(frame: &Frame<'_>) -> bool {
@@ -260,7 +260,7 @@ pub(crate) fn packet_mutations() -> Vec<Mutation> {
             Insert(|p| { cnp(p); p.opcode(Opcode::IB_CNP); }), BthOpcode;
         "AckReq on UC", UC, any,
             Values(|p| p.bth().ack_req = true), BthAckReq;
-        "AckReq on UD", "rxe-cm", |f| f.opcode().info().service == Service::Ud && !is_mad(f),
+        "AckReq on UD", "rxe-cm", |f| f.info().service == Service::Ud && !is_mad(f),
             Values(|p| p.bth().ack_req = true), BthAckReq;
         "an ACK with payload", "rxe-write", is_ack, Values(|p| p.resize(4)), PayloadLength;
         "a READ request with payload", "rxe-read", |f| operation(f) == Operation::ReadRequest,

@@ -15,13 +15,13 @@ use crate::support::{Owned, judge, load_own};
 /// to belong to theirs, and as one never asked for once later requests have passed it by. In
 /// these captures both ends of a connection have the same QPN.
 fn can_be_told(packets: &[Owned], at: usize) -> bool {
-    let Some(answer) = frame(&packets[at]).filter(|f| f.opcode().info().is_response()) else {
+    let Some(answer) = frame(&packets[at]).filter(|f| f.info().is_response()) else {
         return true;
     };
     let alike = |part: &[Owned], response: bool| {
         let same = |packet: &&Owned| {
             frame(packet).is_some_and(|f| {
-                f.dest_qp() == answer.dest_qp() && f.opcode().info().is_response() == response
+                f.dest_qp() == answer.dest_qp() && f.info().is_response() == response
             })
         };
         part.iter().filter(same).count()

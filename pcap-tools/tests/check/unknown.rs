@@ -24,7 +24,7 @@ fn a_fault_before_the_pair_is_sure_is_unknown() {
             let answers_before = packets[..*at].iter().filter_map(frame).filter(|earlier| {
                 earlier.dest_qp() == answer.dest_qp()
                     && earlier.src() == answer.src()
-                    && earlier.opcode().info().is_response()
+                    && earlier.info().is_response()
             });
             (mutation.select)(&answer) && (2..6).contains(&answers_before.count())
         };
@@ -48,8 +48,7 @@ fn a_fault_before_the_pair_is_sure_is_unknown() {
 /// One direction alone tells nothing of answers.
 #[test]
 fn answers_without_requests_are_unknown() {
-    let is_answer =
-        |packet: &&Owned| frame(packet).is_some_and(|f| f.opcode().info().is_response());
+    let is_answer = |packet: &&Owned| frame(packet).is_some_and(|f| f.info().is_response());
     for capture in ["rxe-write", "rxe-read", "rxe-atomic"] {
         let packets = load_own(capture);
         let (summary, findings) = judge(packets.iter().filter(is_answer));
@@ -66,7 +65,7 @@ fn answers_without_requests_are_unknown() {
 fn a_gap_is_always_unknown() {
     let packets = load_own("rxe-ecn-client");
     let requests: Vec<_> = (0..packets.len())
-        .filter(|at| frame(&packets[*at]).is_some_and(|f| f.opcode().info().is_request()))
+        .filter(|at| frame(&packets[*at]).is_some_and(|f| f.info().is_request()))
         .collect();
     for at in &requests[1..requests.len() - 1] {
         let mut changed = packets.clone();
@@ -119,7 +118,7 @@ fn a_changed_retransmission_in_one_direction_is_unknown() {
     let packets = load_own("rxe-lossy-client");
     let requests: Vec<Owned> = packets
         .into_iter()
-        .filter(|packet| frame(packet).is_some_and(|f| f.opcode().info().is_request()))
+        .filter(|packet| frame(packet).is_some_and(|f| f.info().is_request()))
         .collect();
     let again = (0..requests.len())
         .find(|at| {

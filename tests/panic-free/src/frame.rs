@@ -2,7 +2,7 @@ use core::net::IpAddr;
 
 use roce_codec::ib::{
     Aeth, AtomicAckEth, AtomicEth, Bth, Deth, ExtHeaders, Feth, HeaderKind, Ieth, ImmDt, Opcode,
-    Psn, Qpn, Reth,
+    OpcodeInfo, Psn, Qpn, Reth,
 };
 use roce_codec::icrc::{Icrc, IcrcVerdict};
 use roce_codec::net::{Ethernet, Ip, Udp};
@@ -25,6 +25,7 @@ crate::instantiate! {
     frame_udp_payload_len(frame: &Frame<'_>) -> usize { frame.udp_payload_len() }
     frame_bth(frame: &Frame<'_>) -> Bth { frame.bth() }
     frame_opcode(frame: &Frame<'_>) -> Opcode { frame.opcode() }
+    frame_info(frame: &Frame<'_>) -> &'static OpcodeInfo { frame.info() }
     frame_dest_qp(frame: &Frame<'_>) -> Qpn { frame.dest_qp() }
     frame_psn(frame: &Frame<'_>) -> Psn { frame.psn() }
     frame_ext(frame: &Frame<'static>, kind: HeaderKind) -> Option<&'static [u8]> { frame.ext(kind) }

@@ -8,6 +8,7 @@ crate::instantiate! {
     opcode_info(opcode: Opcode) -> &'static OpcodeInfo { opcode.info() }
     opcode_name(opcode: Opcode) -> Option<&'static str> { opcode.name() }
     headers_offset(set: HeaderSet, kind: HeaderKind) -> Option<usize> { set.offset_of(kind) }
+    headers_starts_with(set: HeaderSet, kind: HeaderKind) -> bool { set.starts_with(kind) }
     headers_len(set: HeaderSet) -> usize { set.len() }
     headers_last(set: HeaderSet) -> Option<HeaderKind> { set.iter().last() }
     syndrome_kind(syndrome: Syndrome) -> AethKind { syndrome.kind() }

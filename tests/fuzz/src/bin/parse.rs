@@ -37,7 +37,7 @@ fuzz_target!(|input: &[u8]| {
     assert!(len(frame.payload()) <= frame.payload_len());
     assert_eq!(frame.udp_payload_len() + 8, usize::from(frame.udp().length));
 
-    let info = frame.opcode().info();
+    let info = frame.info();
     assert_eq!(usize::from(info.headers_len), frame.ext_bytes().len());
     for kind in roce_codec::ib::HeaderKind::ALL {
         assert_eq!(frame.ext(kind).is_some(), info.headers.contains(kind));

@@ -342,7 +342,7 @@ impl<'s> Siege<'s> {
             return Err("an answer with a wrong ICRC".to_owned());
         }
         // Half of it, at any place, would be too much.
-        let told = frame.opcode().info().is_response()
+        let told = frame.info().is_response()
             && body
             && frame.payload()[0]
                 .windows(4)
@@ -356,7 +356,7 @@ impl<'s> Siege<'s> {
         {
             *self.syndromes.entry(syndrome).or_insert(0) += 1;
         }
-        if frame.opcode().info().is_response() {
+        if frame.info().is_response() {
             self.answers.push(Answer { opcode: frame.opcode(), psn: frame.psn(), syndrome });
         }
         Ok(())

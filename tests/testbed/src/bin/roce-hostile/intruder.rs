@@ -163,7 +163,7 @@ impl Intruder {
             return;
         };
         target.silent = 0;
-        if frame.opcode().info().is_request() {
+        if frame.info().is_request() {
             let server = target.client.server;
             self.reply(server.qpn, frame.psn());
             return;
