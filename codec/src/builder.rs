@@ -9,6 +9,7 @@ use crate::net::{Ethernet, Ip, Udp};
 
 /// A packet in values: what [`Frame`](crate::Frame) takes apart, put together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct FrameBuilder {
     /// Ethernet header; `None` for a packet that starts with IP.
     pub ethernet: Option<Ethernet>,

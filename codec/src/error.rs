@@ -6,6 +6,7 @@ use crate::ib::HeaderKind;
 
 /// The layer an error speaks of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Layer {
     /// Ethernet, from the destination MAC to the last EtherType.

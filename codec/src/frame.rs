@@ -19,6 +19,7 @@ use crate::{FrameBuilder, Layer, ParseError, Transport};
 
 /// The layer a packet starts with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum Start {
     /// An Ethernet header.

@@ -136,6 +136,7 @@ pub enum IcrcVerdict {
 
 /// Why an ICRC cannot be checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum NotCheckable {
     /// The capture cut the packet short.

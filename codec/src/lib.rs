@@ -59,6 +59,8 @@
 #![forbid(unsafe_code)]
 
 mod builder;
+#[cfg(feature = "defmt")]
+mod defmt_format;
 mod error;
 mod frame;
 mod transport;

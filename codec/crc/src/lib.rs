@@ -41,6 +41,9 @@
 #[cfg(feature = "std")]
 extern crate std;
 
+#[cfg(feature = "defmt")]
+mod defmt_format;
+
 // Operating system kernels are built without vector registers (x86_64-unknown-none): no SIMD there.
 #[cfg(any(
     all(target_arch = "x86_64", target_feature = "sse2"),

@@ -32,6 +32,7 @@ struct AethWire {
 
 /// An acknowledgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Aeth {
     /// ACK, RNR NAK or NAK, and its argument.
     pub syndrome: Syndrome,
@@ -69,6 +70,7 @@ pub struct Syndrome(pub u8);
 
 /// What a syndrome means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum AethKind {
     /// Everything up to this PSN arrived.
     Ack(Credits),
@@ -144,6 +146,7 @@ impl fmt::Display for Syndrome {
 
 /// Why a request was refused for good (or, for a sequence error, from which PSN to send again).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum NakCode {
     /// A PSN is missing; the NAK carries the one expected.
     PsnSequenceError,
@@ -200,6 +203,7 @@ impl fmt::Display for NakCode {
 
 /// A five-bit RNR timer code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct RnrTimer(u8);
 
 impl RnrTimer {
@@ -228,6 +232,7 @@ impl RnrTimer {
 
 /// A five-bit end-to-end credit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Credits(u8);
 
 impl Credits {

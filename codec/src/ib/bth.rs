@@ -35,6 +35,7 @@ pub(crate) struct BthWire {
 
 /// The base transport header, every bit of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Bth {
     /// Operation code.
     pub opcode: Opcode,

@@ -29,6 +29,7 @@ struct DethWire {
 
 /// Who sent a datagram and by what right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Deth {
     /// Queue key.
     pub qkey: QKey,

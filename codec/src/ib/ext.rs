@@ -7,6 +7,7 @@ use crate::EmitError;
 
 /// The kinds of extension header, in wire order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 #[repr(u8)]
 pub enum HeaderKind {

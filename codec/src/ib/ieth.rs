@@ -18,6 +18,7 @@ use crate::{EmitError, Layer, ParseError};
 
 /// The key that a SEND with invalidate takes away.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Ieth(pub RKey);
 
 impl Ieth {

@@ -18,6 +18,7 @@ use crate::{EmitError, Layer, ParseError};
 
 /// Four bytes that go into the receiver's completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ImmDt(pub u32);
 
 impl ImmDt {

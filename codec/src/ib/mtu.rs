@@ -4,6 +4,7 @@ use core::fmt;
 
 /// The largest payload of one packet: five sizes, coded 1 to 5 (IBTA 9.7.3, 12.7.13).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u8)]
 pub enum PathMtu {
     /// 256 bytes.

@@ -15,6 +15,7 @@ pub struct Opcode(pub u8);
 
 /// Whether a value has a meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum OpcodeClass {
     /// Defined by the specification.
     Known,
@@ -26,6 +27,7 @@ pub enum OpcodeClass {
 
 /// The transport service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Service {
     /// Reliable connection.
     Rc,
@@ -45,6 +47,7 @@ pub enum Service {
 
 /// What the packet does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Operation {
     /// SEND.
     Send,
@@ -76,6 +79,7 @@ pub enum Operation {
 
 /// Where the packet stands in its message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Position {
     /// First of several.
     First,
@@ -105,6 +109,7 @@ impl Position {
 
 /// One row of the opcode table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct OpcodeInfo {
     /// Whether the value has a meaning.
     pub class: OpcodeClass,
@@ -170,6 +175,29 @@ macro_rules! opcodes {
                     $($value => Some(stringify!($name)),)*
                     _ => None,
                 }
+            }
+        }
+
+        /// The names once more, for their derived format: the log carries one byte of it.
+        #[cfg(feature = "defmt")]
+        #[derive(defmt::Format)]
+        #[expect(
+            non_camel_case_types,
+            clippy::upper_case_acronyms,
+            reason = "printed as the specification has them"
+        )]
+        enum Name {
+            $($name,)*
+        }
+
+        #[cfg(feature = "defmt")]
+        impl defmt::Format for Opcode {
+            fn format(&self, f: defmt::Formatter<'_>) {
+                let name = match self.0 {
+                    $($value => Name::$name,)*
+                    other => return defmt::write!(f, "opcode {=u8:#04x}", other),
+                };
+                defmt::write!(f, "{}", name);
             }
         }
     };

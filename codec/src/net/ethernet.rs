@@ -87,6 +87,7 @@ impl VlanTag {
 
 /// The VLAN tags of a frame, outermost first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct VlanStack {
     tags: [Option<VlanTag>; Self::MAX],
 }
@@ -135,6 +136,7 @@ impl VlanStack {
 
 /// An Ethernet header with its tags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Ethernet {
     /// Destination.
     pub dst: MacAddr,

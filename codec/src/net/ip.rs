@@ -7,6 +7,7 @@ use crate::EmitError;
 
 /// The two ECN bits (RFC 3168).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u8)]
 pub enum Ecn {
     /// 00: not ECN-capable.
@@ -35,6 +36,7 @@ impl Ecn {
 
 /// An IPv4 or IPv6 header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Ip {
     /// IPv4.
     V4(Ipv4),

@@ -44,6 +44,7 @@ pub(crate) struct Ipv4Wire {
 
 /// An IPv4 header of 20 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Ipv4 {
     /// Type of service: DSCP in the upper six bits, ECN in the lower two.
     pub dscp_ecn: u8,

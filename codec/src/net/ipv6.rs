@@ -38,6 +38,7 @@ pub(crate) struct Ipv6Wire {
 
 /// An IPv6 header of 40 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Ipv6 {
     /// DSCP in the upper six bits, ECN in the lower two.
     pub traffic_class: u8,

@@ -33,6 +33,7 @@ pub(crate) struct UdpWire {
 
 /// A UDP header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Udp {
     /// Source port: any value is legal to receive; senders use 0xC000 to 0xFFFF.
     pub src_port: u16,
