@@ -13,7 +13,7 @@ use crate::ib::{
 };
 use crate::icrc::{Icrc, IcrcVerdict, NotCheckable};
 use crate::net::{EtherType, MacAddr, VlanTag};
-use crate::{EmitError, Frame, Layer, ParseError};
+use crate::{EmitError, Frame, Layer, ParseError, Transport};
 
 /// What `{=u64}` takes of a length.
 fn wide(len: usize) -> u64 {
@@ -70,7 +70,7 @@ impl Format for EmitError {
 }
 
 /// `RC_RDMA_WRITE_ONLY to QP 0x000011, PSN 0x000007, 5 bytes`, and what an AETH says.
-impl Format for Frame<'_> {
+impl Format for Transport<'_> {
     fn format(&self, f: Formatter<'_>) {
         write!(
             f,
@@ -83,6 +83,12 @@ impl Format for Frame<'_> {
         if let Some(aeth) = self.aeth() {
             write!(f, ", {}, MSN {}", aeth.syndrome, aeth.msn);
         }
+    }
+}
+
+impl Format for Frame<'_> {
+    fn format(&self, f: Formatter<'_>) {
+        (**self).format(f);
     }
 }
 

@@ -227,6 +227,7 @@ impl<'a> Transport<'a> {
 
 /// The pad bytes of a packet: 0 to 3, zeroes unless the sender was wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Pad {
     bytes: [u8; 3],
     len: u8,

@@ -53,6 +53,11 @@ pub(super) fn run<const COPY: bool, const MASK: bool>(
     let (blocks_to, tail_to) = dst.as_chunks_mut::<64>();
 
     if blocks.is_empty() {
+        // An empty slice may point to no page at all. The masked accesses below would touch nothing there,
+        // but a CPU finds that out in microcode: some 400 cycles.
+        if tail.is_empty() {
+            return state;
+        }
         let block = load_start(tail);
         if COPY {
             store_start(tail_to, block);
