@@ -67,6 +67,16 @@ impl Msn {
     }
 }
 
+id24! {
+    /// An end-to-end context of reliable datagrams, 24 bits.
+    EeContext
+}
+
+id24! {
+    /// A shared receive queue number, 24 bits.
+    Srqn
+}
+
 /// A partition key: 15 bits of key and a membership bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PKey(pub u16);

@@ -13,7 +13,9 @@ mod mtu;
 mod opcode;
 mod opcode_table;
 mod psn;
+mod rdeth;
 mod reth;
+mod xrceth;
 
 pub use aeth::{Aeth, AethKind, Credits, NakCode, RnrTimer, Syndrome};
 pub use atomic::{AtomicAckEth, AtomicEth};
@@ -21,12 +23,14 @@ pub use bth::Bth;
 pub use deth::Deth;
 pub use ext::{ExtHeaders, HeaderKind, HeaderSet};
 pub use feth::Feth;
-pub use ids::{LKey, Msn, PKey, QKey, Qpn, RKey};
+pub use ids::{EeContext, LKey, Msn, PKey, QKey, Qpn, RKey, Srqn};
 pub use ieth::Ieth;
 pub use immdt::ImmDt;
 pub use mtu::PathMtu;
 pub use opcode::{Opcode, OpcodeClass, OpcodeInfo, Operation, Position, Service};
 pub use psn::Psn;
+pub use rdeth::Rdeth;
 pub use reth::Reth;
+pub use xrceth::Xrceth;
 
 pub(crate) use bth::BthWire;
