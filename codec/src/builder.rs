@@ -3,9 +3,12 @@
 use roce_crc::Crc32;
 
 use crate::EmitError;
-use crate::ib::{Bth, ExtHeaders};
+use crate::ib::{Bth, ExtHeaders, Opcode, Psn, Qpn};
 use crate::icrc::{ICRC_LEN, Icrc};
-use crate::net::{Ethernet, Ip, Udp};
+use crate::net::{Ethernet, Ip, ROCE_V2_PORT, Udp};
+
+/// IP's number for UDP.
+const UDP: u8 = 17;
 
 /// A packet in values: what [`Frame`](crate::Frame) takes apart, put together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +29,36 @@ pub struct FrameBuilder {
 }
 
 impl FrameBuilder {
+    /// The traffic class of a CNP: DSCP 48, which NICs send CNPs with unless told otherwise, and
+    /// ECT(0).
+    pub const CNP_TRAFFIC_CLASS: u8 = 48 << 2 | 2;
+
+    /// A congestion notification packet: BECN set, PSN 0, sixteen zero bytes behind the BTH.
+    ///
+    /// It tells `dest_qp`, the QP that *sends* the flow whose packets were marked, to slow down.
+    /// `ip` has the addresses of that direction, from the marked packet's receiver to its sender;
+    /// its traffic class, protocol, lengths and checksum are set here. The source port says
+    /// nothing: ConnectX writes 0. Source: IBTA Vol. 1, Annex A17; DSCP by NVIDIA's
+    /// `np_cnp_dscp`.
+    #[must_use]
+    pub fn cnp(ethernet: Option<Ethernet>, mut ip: Ip, src_port: u16, dest_qp: Qpn) -> Self {
+        match &mut ip {
+            Ip::V4(ip) => (ip.dscp_ecn, ip.protocol) = (Self::CNP_TRAFFIC_CLASS, UDP),
+            Ip::V6(ip) => (ip.traffic_class, ip.next_header) = (Self::CNP_TRAFFIC_CLASS, UDP),
+        }
+        let mut cnp = Self {
+            ethernet,
+            ip,
+            udp: Udp { src_port, dst_port: ROCE_V2_PORT, length: 0, checksum: 0 },
+            bth: Bth { becn: true, ..Bth::new(Opcode::CNP, dest_qp, Psn::new(0)) },
+            ext: ExtHeaders { cnp_reserved: Some([0; 16]), ..ExtHeaders::NONE },
+            pad: [0; 3],
+        };
+        let set = cnp.set_payload_len(0);
+        debug_assert_eq!(set, Ok(()), "40 bytes fit any length field");
+        cnp
+    }
+
     /// Bytes before the payload.
     #[must_use]
     pub fn header_len(&self) -> usize {

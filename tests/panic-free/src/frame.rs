@@ -53,6 +53,9 @@ crate::instantiate! {
     frame_computed_icrc(frame: &Frame<'_>) -> Option<[u8; 4]> { frame.computed_icrc::<SmallTable>() }
     frame_to_builder(frame: &Frame<'_>) -> FrameBuilder { frame.to_builder() }
 
+    builder_cnp(ethernet: Option<Ethernet>, ip: Ip, port: u16, qp: Qpn) -> FrameBuilder {
+        FrameBuilder::cnp(ethernet, ip, port, qp)
+    }
     builder_header_len(builder: &FrameBuilder) -> usize { builder.header_len() }
     builder_set_payload_len(builder: &mut FrameBuilder, len: usize) -> Result<(), EmitError> {
         builder.set_payload_len(len)
