@@ -3,9 +3,13 @@
 use roce_crc::Crc32;
 
 use crate::EmitError;
-use crate::ib::{Bth, ExtHeaders};
-use crate::icrc::{ICRC_LEN, Icrc};
-use crate::net::{Ethernet, Ip, Udp};
+use crate::ib::{Bth, ExtHeaders, Opcode, Psn, Qpn};
+use crate::icrc::Icrc;
+use crate::net::{Ethernet, Ip, ROCE_V2_PORT, Udp};
+use crate::transport::{Body, lengths};
+
+/// IP's number for UDP.
+const UDP: u8 = 17;
 
 /// A packet in values: what [`Frame`](crate::Frame) takes apart, put together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +30,36 @@ pub struct FrameBuilder {
 }
 
 impl FrameBuilder {
+    /// The traffic class of a CNP: DSCP 48, which NICs send CNPs with unless told otherwise, and
+    /// ECT(0).
+    pub const CNP_TRAFFIC_CLASS: u8 = 48 << 2 | 2;
+
+    /// A congestion notification packet: BECN set, PSN 0, sixteen zero bytes behind the BTH.
+    ///
+    /// It tells `dest_qp`, the QP that *sends* the flow whose packets were marked, to slow down.
+    /// `ip` has the addresses of that direction, from the marked packet's receiver to its sender;
+    /// its traffic class, protocol, lengths and checksum are set here. The source port says
+    /// nothing: ConnectX writes 0. Source: IBTA Vol. 1, Annex A17; DSCP by NVIDIA's
+    /// `np_cnp_dscp`.
+    #[must_use]
+    pub fn cnp(ethernet: Option<Ethernet>, mut ip: Ip, src_port: u16, dest_qp: Qpn) -> Self {
+        match &mut ip {
+            Ip::V4(ip) => (ip.dscp_ecn, ip.protocol) = (Self::CNP_TRAFFIC_CLASS, UDP),
+            Ip::V6(ip) => (ip.traffic_class, ip.next_header) = (Self::CNP_TRAFFIC_CLASS, UDP),
+        }
+        let mut cnp = Self {
+            ethernet,
+            ip,
+            udp: Udp { src_port, dst_port: ROCE_V2_PORT, length: 0, checksum: 0 },
+            bth: Bth { becn: true, ..Bth::new(Opcode::CNP, dest_qp, Psn::new(0)) },
+            ext: ExtHeaders { cnp_reserved: Some([0; 16]), ..ExtHeaders::NONE },
+            pad: [0; 3],
+        };
+        let set = cnp.set_payload_len(0);
+        debug_assert_eq!(set, Ok(()), "40 bytes fit any length field");
+        cnp
+    }
+
     /// Bytes before the payload.
     #[must_use]
     pub fn header_len(&self) -> usize {
@@ -42,14 +76,12 @@ impl FrameBuilder {
     /// [`EmitError::TooLong`]; the packet is then as it was.
     #[inline]
     pub fn set_payload_len(&mut self, payload_len: usize) -> Result<(), EmitError> {
-        let pad_len = payload_len.wrapping_neg() & 3;
-        let ext_len = usize::from(self.bth.opcode.info().headers_len);
-        let len = payload_len.saturating_add(Udp::LEN + Bth::LEN + ext_len + pad_len + ICRC_LEN);
+        let (pad_count, len) = lengths(&self.bth, payload_len);
+        let len = len.saturating_add(Udp::LEN);
         let udp_length = u16::try_from(len).map_err(|_| EmitError::TooLong(len))?;
         self.ip.set_payload_len(len)?;
         self.udp.length = udp_length;
-        // At most 3.
-        self.bth.pad_count = pad_len.to_le_bytes()[0];
+        self.bth.pad_count = pad_count;
         Ok(())
     }
 
@@ -82,10 +114,8 @@ impl FrameBuilder {
     ) -> Result<(usize, R), EmitError> {
         let link_len = self.ethernet.map_or(0, |ethernet| ethernet.header_len());
         let ip_len = self.ip.header_len();
-        let info = self.bth.opcode.info();
-        let ext_len = usize::from(info.headers_len);
-        let pad_len = usize::from(self.bth.pad_count & 3);
-        let around = link_len + ip_len + Udp::LEN + Bth::LEN + ext_len + pad_len + ICRC_LEN;
+        let body = Body { bth: &self.bth, ext: &self.ext, pad: self.pad, payload_len };
+        let around = link_len + ip_len + Udp::LEN + Bth::LEN + body.around_payload();
         // A length that no buffer has, should the caller have reckoned wrong.
         let needed = payload_len.saturating_add(around);
         let short = EmitError::NoRoom { needed, available: out.len() };
@@ -99,21 +129,11 @@ impl FrameBuilder {
         self.ip.emit(headers)?;
         self.udp.emit(headers.get_mut(ip_len..).unwrap_or_default())?;
         self.bth.emit(headers.get_mut(ip_len + Udp::LEN..).unwrap_or_default())?;
-        let mut icrc = match self.ip {
+        let icrc = match self.ip {
             Ip::V4(_) => Icrc::<C>::ipv4(headers.first_chunk().ok_or(short)?),
             Ip::V6(_) => Icrc::<C>::ipv6(headers.first_chunk().ok_or(short)?),
         };
-        let (ext, rest) = rest.split_at_mut_checked(ext_len).ok_or(short)?;
-        self.ext.emit(info, ext)?;
-        icrc.update(ext);
-        let (payload, rest) = rest.split_at_mut_checked(payload_len).ok_or(short)?;
-        let filled = fill(payload, &mut icrc);
-        let (pad, rest) = rest.split_at_mut_checked(pad_len).ok_or(short)?;
-        for (to, byte) in pad.iter_mut().zip(self.pad) {
-            *to = byte;
-        }
-        icrc.update(pad);
-        crate::wire::put(&icrc.finish(), rest)?;
+        let filled = body.emit(icrc, rest, short, fill)?;
         Ok((needed, filled))
     }
 }

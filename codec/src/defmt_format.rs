@@ -8,8 +8,8 @@ use defmt::{Format, Formatter, write};
 use roce_crc::Crc32;
 
 use crate::ib::{
-    AethKind, AtomicAckEth, AtomicEth, ExtHeaders, Feth, HeaderSet, LKey, Msn, PKey, Psn, QKey,
-    Qpn, RKey, Reth, Syndrome,
+    AethKind, AtomicAckEth, AtomicEth, EeContext, ExtHeaders, Feth, HeaderSet, LKey, Msn, PKey,
+    Psn, QKey, Qpn, RKey, Reth, Srqn, Syndrome,
 };
 use crate::icrc::{Icrc, IcrcVerdict, NotCheckable};
 use crate::net::{EtherType, MacAddr, VlanTag};
@@ -132,6 +132,8 @@ macro_rules! hex {
 hex! {
     Psn(Psn::get): "{=u32:#08x}";
     Qpn(Qpn::get): "{=u32:#08x}";
+    EeContext(EeContext::get): "{=u32:#08x}";
+    Srqn(Srqn::get): "{=u32:#08x}";
     Msn(Msn::get): "{=u32:#08x}";
     PKey(|key: PKey| key.0): "{=u16:#06x}";
     QKey(|key: QKey| key.0): "{=u32:#010x}";
@@ -224,14 +226,14 @@ impl Format for ExtHeaders {
             cnp_reserved,
         } = self;
         write!(f, "ExtHeaders");
-        if let Some(word) = rdeth {
-            write!(f, " RDETH {=u32:#010x}", word);
+        if let Some(rdeth) = rdeth {
+            write!(f, " {}", rdeth);
         }
         if let Some(deth) = deth {
             write!(f, " {}", deth);
         }
-        if let Some(word) = xrceth {
-            write!(f, " XRCETH {=u32:#010x}", word);
+        if let Some(xrceth) = xrceth {
+            write!(f, " {}", xrceth);
         }
         if let Some(feth) = feth {
             write!(f, " {}", feth);

@@ -1,5 +1,6 @@
 //! From the BTH to the ICRC: what a packet says, whichever link carries it.
 
+mod emit;
 mod ext;
 mod segments;
 
@@ -7,6 +8,7 @@ use crate::ib::{Bth, BthWire, Opcode, OpcodeInfo, Psn, Qpn};
 use crate::icrc::{ICRC_LEN, IcrcVerdict, NotCheckable};
 use crate::wire::take;
 use crate::{Layer, ParseError};
+pub(crate) use emit::{Body, lengths};
 pub(crate) use segments::Segments;
 
 /// The transport part of a packet: BTH, extension headers, payload, pad, ICRC.

@@ -3,8 +3,8 @@
 
 use roce_codec::ib::{Bth, Opcode, OpcodeClass, Qpn, Service};
 use roce_codec::icrc::{Icrc, IcrcVerdict, NotCheckable};
-use roce_codec::net::{Ecn, EtherType, Ethernet, MacAddr, VlanStack};
-use roce_codec::{Crc, Crc32, Frame, Layer, ParseError, Start};
+use roce_codec::net::{Ecn, EtherType, Ethernet, Ip, Ipv4, MacAddr, VlanStack};
+use roce_codec::{Crc, Crc32, Frame, FrameBuilder, Layer, ParseError, Start};
 
 fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> =
@@ -202,6 +202,56 @@ fn a_cnp_is_known_by_its_destination_port() {
     assert_eq!(frame.payload_len(), 0);
     assert_eq!(frame.traffic_class() >> 2, 48);
     assert_eq!(frame.verify_icrc(), IcrcVerdict::Valid);
+}
+
+/// What a ConnectX-4 Lx sent, field by field; its ICRC was 82fd002a.
+#[test]
+fn a_cnp_is_built_as_hardware_builds_it() {
+    let ethernet = Ethernet {
+        dst: MacAddr([0xe4, 0x1d, 0x2d, 0xab, 0x2b, 0xc2]),
+        src: MacAddr([0x7c, 0xfe, 0x90, 0x64, 0x3b, 0x32]),
+        vlans: VlanStack::EMPTY,
+        ethertype: EtherType::IPV4,
+    };
+    let ip = Ip::V4(Ipv4 {
+        dscp_ecn: 0,
+        total_len: 0,
+        identification: 0x718c,
+        flags_fragment: Ipv4::DONT_FRAGMENT,
+        ttl: 64,
+        protocol: 0,
+        checksum: 0,
+        src: [10, 0, 17, 1].into(),
+        dst: [10, 0, 18, 1].into(),
+    });
+    let cnp = FrameBuilder::cnp(Some(ethernet), ip, 0, Qpn::new(0x118));
+    let mut out = [0xa5; 80];
+    let len = cnp.emit::<Crc>([b"", b""], &mut out).unwrap();
+    let ethernet = "e41d2dab2bc2 7cfe90643b32 0800";
+    let ip = "45 c2 003c 718c 4000 40 11 9161 0a001101 0a001201";
+    let udp = "0000 12b7 0028 0000";
+    let bth = "81 00 ffff 40 000118 00 000000";
+    assert_eq!(len, 14 + 20 + 8 + 12 + 16 + 4);
+    assert_eq!(out[..54], hex(&[ethernet, ip, udp, bth].concat()));
+    assert_eq!(out[54..70], [0; 16]);
+    assert_eq!(out[70..74], [0x82, 0xfd, 0x00, 0x2a]);
+    assert_eq!(out[74..], [0xa5; 6]);
+
+    // Over IPv6 it is the same from UDP on.
+    let ip = Ip::V6(roce_codec::net::Ipv6 {
+        traffic_class: 0,
+        flow_label: 0x1_2345,
+        payload_len: 0,
+        next_header: 0,
+        hop_limit: 64,
+        src: [0x20; 16].into(),
+        dst: [0x30; 16].into(),
+    });
+    let cnp = FrameBuilder::cnp(None, ip, 0, Qpn::new(0x118));
+    let len = cnp.emit::<Crc>([b"", b""], &mut out).unwrap();
+    assert_eq!(out[..8], hex("6c212345 0028 11 40"));
+    assert_eq!(out[40..len - 20], hex(&[udp, bth].concat()));
+    assert_eq!(parse(&out[..len]).verify_icrc(), IcrcVerdict::Valid);
 }
 
 #[test]

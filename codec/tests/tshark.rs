@@ -6,8 +6,9 @@ use std::path::Path;
 use std::process::Command;
 
 use roce_codec::ib::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, ExtHeaders, Feth, HeaderKind, Ieth, ImmDt, Msn,
-    Opcode, OpcodeClass, PKey, Psn, QKey, Qpn, RKey, Reth, Service, Syndrome,
+    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, EeContext, ExtHeaders, Feth, HeaderKind, Ieth, ImmDt,
+    Msn, Opcode, OpcodeClass, PKey, Psn, QKey, Qpn, RKey, Rdeth, Reth, Service, Srqn, Syndrome,
+    Xrceth,
 };
 use roce_codec::net::{EtherType, Ethernet, Ip, Ipv4, MacAddr, Udp, VlanStack};
 use roce_codec::{Crc, Frame, FrameBuilder, Start};
@@ -42,9 +43,9 @@ fn packet(opcode: Opcode) -> Vec<u8> {
             ..Bth::new(opcode, Qpn::new(0x12_3456), Psn::new(0xab_cdef))
         },
         ext: ExtHeaders {
-            rdeth: Some(0x0065_4321),
+            rdeth: Some(Rdeth { resv8: 0, ee_context: EeContext::new(0x65_4321) }),
             deth: Some(Deth { qkey: QKey(0x8102_0304), resv8: 0, src_qp: Qpn::new(0x0a_0b0c) }),
-            xrceth: Some(0x0077_6655),
+            xrceth: Some(Xrceth { resv8: 0, srqn: Srqn::new(0x77_6655) }),
             feth: Some(Feth(0x11)),
             reth: Some(Reth {
                 va: 0x1102_0304_0506_0708,

@@ -190,10 +190,7 @@ pub unsafe extern "C" fn roce_icrc_copy_update(
 /// `icrc` is NULL or valid; `wire` is NULL or valid for four bytes.
 // SAFETY: as above.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn roce_icrc_finish(
-    icrc: *const roce_icrc,
-    wire: *mut u8,
-) -> roce_status {
+pub unsafe extern "C" fn roce_icrc_finish(icrc: *const roce_icrc, wire: *mut u8) -> roce_status {
     // SAFETY: valid by the caller's word.
     let result = unsafe { pointer::read(icrc) }.and_then(|icrc| {
         let bytes = Kernel::resume(icrc.state).finish().to_le_bytes();

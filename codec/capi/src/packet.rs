@@ -4,8 +4,8 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use roce_codec::FrameBuilder;
 use roce_codec::ib::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, ExtHeaders, Feth, HeaderKind, HeaderSet, Ieth, ImmDt,
-    Msn, Opcode, PKey, Psn, QKey, Qpn, RKey, Reth, Syndrome,
+    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, EeContext, ExtHeaders, Feth, HeaderKind, HeaderSet,
+    Ieth, ImmDt, Msn, Opcode, PKey, Psn, QKey, Qpn, RKey, Rdeth, Reth, Srqn, Syndrome, Xrceth,
 };
 use roce_codec::net::{EtherType, Ethernet, Ip, Ipv4, Ipv6, MacAddr, Udp, VlanStack, VlanTag};
 use zerocopy::FromZeros;
@@ -244,9 +244,9 @@ fn bth_from_c(from: &roce_bth) -> Bth {
 
 fn ext_to_c(from: &ExtHeaders) -> roce_ext {
     let mut to: roce_ext = FromZeros::new_zeroed();
-    if let Some(word) = from.rdeth {
+    if let Some(rdeth) = from.rdeth {
         to.present |= ROCE_HEADER_RDETH;
-        to.rdeth = word;
+        to.rdeth = u32::from(rdeth.resv8) << 24 | rdeth.ee_context.get();
     }
     if let Some(deth) = from.deth {
         to.present |= ROCE_HEADER_DETH;
@@ -254,9 +254,9 @@ fn ext_to_c(from: &ExtHeaders) -> roce_ext {
         to.deth.resv8 = deth.resv8;
         to.deth.src_qp = deth.src_qp.get();
     }
-    if let Some(word) = from.xrceth {
+    if let Some(xrceth) = from.xrceth {
         to.present |= ROCE_HEADER_XRCETH;
-        to.xrceth = word;
+        to.xrceth = u32::from(xrceth.resv8) << 24 | xrceth.srqn.get();
     }
     if let Some(feth) = from.feth {
         to.present |= ROCE_HEADER_FETH;
@@ -300,13 +300,19 @@ fn ext_to_c(from: &ExtHeaders) -> roce_ext {
 fn ext_from_c(from: &roce_ext) -> ExtHeaders {
     let has = |bit: u16| from.present & bit != 0;
     ExtHeaders {
-        rdeth: has(ROCE_HEADER_RDETH).then_some(from.rdeth),
+        rdeth: has(ROCE_HEADER_RDETH).then_some(Rdeth {
+            resv8: from.rdeth.to_be_bytes()[0],
+            ee_context: EeContext::new(from.rdeth),
+        }),
         deth: has(ROCE_HEADER_DETH).then_some(Deth {
             qkey: QKey(from.deth.qkey),
             resv8: from.deth.resv8,
             src_qp: Qpn::new(from.deth.src_qp),
         }),
-        xrceth: has(ROCE_HEADER_XRCETH).then_some(from.xrceth),
+        xrceth: has(ROCE_HEADER_XRCETH).then_some(Xrceth {
+            resv8: from.xrceth.to_be_bytes()[0],
+            srqn: Srqn::new(from.xrceth),
+        }),
         feth: has(ROCE_HEADER_FETH).then_some(Feth(from.feth)),
         reth: has(ROCE_HEADER_RETH).then_some(Reth {
             va: from.reth.va,

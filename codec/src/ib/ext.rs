@@ -2,7 +2,9 @@
 
 use core::fmt;
 
-use super::{Aeth, AtomicAckEth, AtomicEth, Deth, Feth, Ieth, ImmDt, OpcodeInfo, Reth};
+use super::{
+    Aeth, AtomicAckEth, AtomicEth, Deth, Feth, Ieth, ImmDt, OpcodeInfo, Rdeth, Reth, Xrceth,
+};
 use crate::EmitError;
 
 /// The kinds of extension header, in wire order.
@@ -171,12 +173,12 @@ impl HeaderSet {
 /// calls for and ignores the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ExtHeaders {
-    /// Reliable datagram: reserved byte and EE context, as one number.
-    pub rdeth: Option<u32>,
+    /// Reliable datagram.
+    pub rdeth: Option<Rdeth>,
     /// Datagram.
     pub deth: Option<Deth>,
-    /// XRC: reserved byte and SRQ number, as one number.
-    pub xrceth: Option<u32>,
+    /// XRC.
+    pub xrceth: Option<Xrceth>,
     /// FLUSH.
     pub feth: Option<Feth>,
     /// RDMA.
@@ -231,9 +233,9 @@ impl ExtHeaders {
     fn emit_one(&self, kind: HeaderKind, out: &mut [u8]) -> Result<(), EmitError> {
         let missing = EmitError::MissingHeader(kind);
         match kind {
-            HeaderKind::Rdeth => ImmDt(self.rdeth.ok_or(missing)?).emit(out),
+            HeaderKind::Rdeth => self.rdeth.ok_or(missing)?.emit(out),
             HeaderKind::Deth => self.deth.ok_or(missing)?.emit(out),
-            HeaderKind::Xrceth => ImmDt(self.xrceth.ok_or(missing)?).emit(out),
+            HeaderKind::Xrceth => self.xrceth.ok_or(missing)?.emit(out),
             HeaderKind::Feth => self.feth.ok_or(missing)?.emit(out),
             HeaderKind::Reth => self.reth.ok_or(missing)?.emit(out),
             HeaderKind::AtomicEth => self.atomic_eth.ok_or(missing)?.emit(out),

@@ -67,6 +67,26 @@ impl Msn {
     }
 }
 
+id24! {
+    /// An end-to-end context of reliable datagrams, 24 bits.
+    EeContext
+}
+
+id24! {
+    /// A shared receive queue number, 24 bits.
+    Srqn
+}
+
+/// A local identifier: a port's address within its InfiniBand subnet, 16 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Lid(pub u16);
+
+impl Lid {
+    /// Whoever is at the other end of the link.
+    pub const PERMISSIVE: Self = Self(0xffff);
+}
+
 /// A partition key: 15 bits of key and a membership bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PKey(pub u16);

@@ -2,7 +2,8 @@
 
 use super::Transport;
 use crate::ib::{
-    Aeth, AtomicAckEth, AtomicEth, Deth, ExtHeaders, Feth, HeaderKind, Ieth, ImmDt, Reth,
+    Aeth, AtomicAckEth, AtomicEth, Deth, ExtHeaders, Feth, HeaderKind, Ieth, ImmDt, Rdeth, Reth,
+    Xrceth,
 };
 
 impl<'a> Transport<'a> {
@@ -69,14 +70,25 @@ impl<'a> Transport<'a> {
         Feth::parse(self.ext(HeaderKind::Feth)?).ok()
     }
 
+    /// RDETH, if the opcode has one.
+    #[must_use]
+    pub fn rdeth(&self) -> Option<Rdeth> {
+        Rdeth::parse(self.ext(HeaderKind::Rdeth)?).ok()
+    }
+
+    /// XRCETH, if the opcode has one.
+    #[must_use]
+    pub fn xrceth(&self) -> Option<Xrceth> {
+        Xrceth::parse(self.ext(HeaderKind::Xrceth)?).ok()
+    }
+
     /// All extension headers as values.
     #[must_use]
     pub fn ext_headers(&self) -> ExtHeaders {
-        let word = |kind| Some(ImmDt::parse(self.ext(kind)?).ok()?.0);
         ExtHeaders {
-            rdeth: word(HeaderKind::Rdeth),
+            rdeth: self.rdeth(),
             deth: self.deth(),
-            xrceth: word(HeaderKind::Xrceth),
+            xrceth: self.xrceth(),
             feth: self.feth(),
             reth: self.reth(),
             atomic_eth: self.atomic_eth(),

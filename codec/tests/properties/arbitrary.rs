@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use roce_codec::FrameBuilder;
 use roce_codec::ib::{
     Aeth, AtomicAckEth, AtomicEth, Bth, Deth, ExtHeaders, Feth, HeaderKind, HeaderSet, Ieth, ImmDt,
-    Msn, Opcode, PKey, Psn, QKey, Qpn, RKey, Reth, Syndrome,
+    Msn, Opcode, PKey, Psn, QKey, Qpn, RKey, Rdeth, Reth, Syndrome, Xrceth,
 };
 use roce_codec::net::{EtherType, Ethernet, Ip, Ipv4, Ipv6, MacAddr, Udp, VlanStack, VlanTag};
 
@@ -64,9 +64,9 @@ pub(crate) fn ext_headers() -> impl Strategy<Value = ExtHeaders> {
     let words = any::<(u32, u32, u32, u32, u32)>();
     (words, deth(), reth(), atomic_eth(), aeth(), any::<u64>(), any::<[u8; 16]>()).prop_map(
         |(words, deth, reth, atomic_eth, aeth, original, reserved)| ExtHeaders {
-            rdeth: Some(words.0),
+            rdeth: Rdeth::parse(&words.0.to_be_bytes()).ok(),
             deth: Some(deth),
-            xrceth: Some(words.1),
+            xrceth: Xrceth::parse(&words.1.to_be_bytes()).ok(),
             feth: Some(Feth(words.2)),
             reth: Some(reth),
             atomic_eth: Some(atomic_eth),

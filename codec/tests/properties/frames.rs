@@ -70,13 +70,19 @@ fn plain(opcode: Opcode, ipv6: bool, vlans: u16) -> FrameBuilder {
         assert!(stack.push(VlanTag::new(5, 100 + vid)));
     }
     let every = ExtHeaders {
-        rdeth: Some(0x0011_2233),
+        rdeth: Some(roce_codec::ib::Rdeth {
+            resv8: 0,
+            ee_context: roce_codec::ib::EeContext::new(0x11_2233),
+        }),
         deth: Some(roce_codec::ib::Deth {
             qkey: roce_codec::ib::QKey(0x8001_0000),
             resv8: 0x5c,
             src_qp: Qpn::new(0x654321),
         }),
-        xrceth: Some(0x0044_5566),
+        xrceth: Some(roce_codec::ib::Xrceth {
+            resv8: 0x5d,
+            srqn: roce_codec::ib::Srqn::new(0x44_5566),
+        }),
         feth: Some(roce_codec::ib::Feth(0x11)),
         reth: Some(roce_codec::ib::Reth {
             va: 0x0102_0304_0506_0708,

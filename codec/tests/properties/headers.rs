@@ -5,7 +5,7 @@ use super::arbitrary;
 use proptest::prelude::*;
 use roce_codec::ib::{
     Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Feth, HeaderKind, Ieth, ImmDt, Msn, PathMtu, Psn,
-    Qpn, Reth,
+    Qpn, Rdeth, Reth, Xrceth,
 };
 use roce_codec::net::{Ethernet, Ipv4, Ipv6, Udp};
 use roce_codec::{EmitError, Layer, ParseError};
@@ -93,6 +93,12 @@ proptest! {
             Ieth::parse,
             Ieth::emit,
         );
+        let [resv8, ..] = word.to_be_bytes();
+        let ee_context = roce_codec::ib::EeContext::new(word);
+        let rdeth = Rdeth { resv8, ee_context };
+        holds(rdeth, kind(HeaderKind::Rdeth), 4, Rdeth::parse, Rdeth::emit);
+        let xrceth = Xrceth { resv8, srqn: roce_codec::ib::Srqn::new(word) };
+        holds(xrceth, kind(HeaderKind::Xrceth), 4, Xrceth::parse, Xrceth::emit);
     }
 
     #[test]
@@ -146,7 +152,7 @@ proptest! {
         }
         back_to_bytes!(
             Bth: 12, Reth: 16, Aeth: 4, AtomicEth: 28, AtomicAckEth: 8, Deth: 8, ImmDt: 4,
-            Ieth: 4, Feth: 4, Udp: 8
+            Ieth: 4, Feth: 4, Rdeth: 4, Xrceth: 4, Udp: 8
         );
         for result in [
             Ipv4::parse(&bytes).map(|_| ()),
@@ -191,6 +197,7 @@ proptest! {
     #[test]
     fn ids_keep_24_bits(value: u32) {
         prop_assert_eq!(Qpn::new(value).get(), value & 0xff_ffff);
+        prop_assert_eq!(roce_codec::ib::Srqn::new(value).get(), value & 0xff_ffff);
         prop_assert_eq!(Msn::new(value).next().get(), (value & 0xff_ffff).wrapping_add(1) & 0xff_ffff);
     }
 

@@ -104,7 +104,7 @@ fn bth_fields(object: &mut Object<'_>, frame: &Frame<'_>) -> io::Result<()> {
 fn ext_fields(object: &mut Object<'_>, frame: &Frame<'_>) -> io::Result<()> {
     let ext = frame.ext_headers();
     if let Some(rdeth) = ext.rdeth {
-        object.raw("infiniband.rdeth.eecnxt", rdeth & 0x00ff_ffff)?;
+        object.raw("infiniband.rdeth.eecnxt", rdeth.ee_context.get())?;
     }
     if let Some(deth) = ext.deth {
         object
@@ -112,7 +112,7 @@ fn ext_fields(object: &mut Object<'_>, frame: &Frame<'_>) -> io::Result<()> {
             .raw("infiniband.deth.srcqp", deth.src_qp.get())?;
     }
     if let Some(xrceth) = ext.xrceth {
-        object.raw("infiniband.xrceth.xrcsrq", xrceth & 0x00ff_ffff)?;
+        object.raw("infiniband.xrceth.xrcsrq", xrceth.srqn.get())?;
     }
     if let Some(feth) = ext.feth {
         object

@@ -80,7 +80,7 @@ impl fmt::Display for Headers<'_, '_> {
             write!(f, " q_key={:#010x} srcqp={}", deth.qkey.0, deth.src_qp)?;
         }
         if let Some(xrceth) = ext.xrceth {
-            write!(f, " srqn={:#08x}", xrceth & 0x00ff_ffff)?;
+            write!(f, " srqn={}", xrceth.srqn)?;
         }
         if let Some(feth) = ext.feth {
             write!(f, " plt={} sel={}", feth.placement_type(), feth.selectivity())?;

@@ -128,7 +128,7 @@ fn extension_headers(tree: &mut Tree<'_>, frame: &Frame<'_>) -> io::Result<()> {
     let ext = frame.ext_headers();
     if let Some(rdeth) = ext.rdeth {
         tree.heading("RDETH")?;
-        tree.field("E2E context", format_args!("{:#08x}", rdeth & 0x00ff_ffff))?;
+        tree.field("E2E context", rdeth.ee_context)?;
     }
     if let Some(deth) = ext.deth {
         tree.heading("DETH")?;
@@ -137,7 +137,7 @@ fn extension_headers(tree: &mut Tree<'_>, frame: &Frame<'_>) -> io::Result<()> {
     }
     if let Some(xrceth) = ext.xrceth {
         tree.heading("XRCETH")?;
-        tree.field("Shared receive queue", format_args!("{:#08x}", xrceth & 0x00ff_ffff))?;
+        tree.field("Shared receive queue", xrceth.srqn)?;
     }
     if let Some(feth) = ext.feth {
         tree.heading("FETH")?;

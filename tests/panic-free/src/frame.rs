@@ -2,7 +2,7 @@ use core::net::IpAddr;
 
 use roce_codec::ib::{
     Aeth, AtomicAckEth, AtomicEth, Bth, Deth, ExtHeaders, Feth, HeaderKind, Ieth, ImmDt, Opcode,
-    OpcodeInfo, Psn, Qpn, Reth,
+    OpcodeInfo, Psn, Qpn, Rdeth, Reth, Xrceth,
 };
 use roce_codec::icrc::{Icrc, IcrcVerdict};
 use roce_codec::net::{Ethernet, Ip, Udp};
@@ -37,6 +37,8 @@ crate::instantiate! {
     frame_deth(frame: &Frame<'_>) -> Option<Deth> { frame.deth() }
     frame_ieth(frame: &Frame<'_>) -> Option<Ieth> { frame.ieth() }
     frame_feth(frame: &Frame<'_>) -> Option<Feth> { frame.feth() }
+    frame_rdeth(frame: &Frame<'_>) -> Option<Rdeth> { frame.rdeth() }
+    frame_xrceth(frame: &Frame<'_>) -> Option<Xrceth> { frame.xrceth() }
     frame_ext_headers(frame: &Frame<'_>) -> ExtHeaders { frame.ext_headers() }
     frame_payload(frame: &Frame<'static>) -> [&'static [u8]; 2] { frame.payload() }
     frame_payload_len(frame: &Frame<'_>) -> usize { frame.payload_len() }
@@ -51,6 +53,9 @@ crate::instantiate! {
     frame_computed_icrc(frame: &Frame<'_>) -> Option<[u8; 4]> { frame.computed_icrc::<SmallTable>() }
     frame_to_builder(frame: &Frame<'_>) -> FrameBuilder { frame.to_builder() }
 
+    builder_cnp(ethernet: Option<Ethernet>, ip: Ip, port: u16, qp: Qpn) -> FrameBuilder {
+        FrameBuilder::cnp(ethernet, ip, port, qp)
+    }
     builder_header_len(builder: &FrameBuilder) -> usize { builder.header_len() }
     builder_set_payload_len(builder: &mut FrameBuilder, len: usize) -> Result<(), EmitError> {
         builder.set_payload_len(len)

@@ -1,5 +1,6 @@
 use roce_codec::ib::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, ExtHeaders, Feth, Ieth, ImmDt, OpcodeInfo, Reth,
+    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, ExtHeaders, Feth, Ieth, ImmDt, OpcodeInfo, Rdeth,
+    Reth, Xrceth,
 };
 use roce_codec::net::{Ethernet, Ip, Ipv4, Ipv6, Udp, VlanStack, VlanTag};
 use roce_codec::{EmitError, ParseError};
@@ -23,6 +24,8 @@ parse_and_emit! {
     ImmDt: imm_dt_parse imm_dt_emit,
     Ieth: ieth_parse ieth_emit,
     Feth: feth_parse feth_emit,
+    Rdeth: rdeth_parse rdeth_emit,
+    Xrceth: xrceth_parse xrceth_emit,
     Ethernet: ethernet_parse ethernet_emit,
     Ipv4: ipv4_parse ipv4_emit,
     Ipv6: ipv6_parse ipv6_emit,

@@ -77,8 +77,8 @@ impl Packet {
     pub fn frame(&self) -> Vec<u8> {
         let mut ext = self.ext;
         // Whatever an opcode calls for; only the fields' values matter here.
-        ext.rdeth.get_or_insert(0);
-        ext.xrceth.get_or_insert(0);
+        ext.rdeth.get_or_insert_default();
+        ext.xrceth.get_or_insert_default();
         ext.reth.get_or_insert_default();
         ext.atomic_eth.get_or_insert_default();
         ext.atomic_ack_eth.get_or_insert_default();
