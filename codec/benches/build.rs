@@ -73,20 +73,24 @@ fn run(name: &str, burst: &[Job], ours: Build, peer: Build) {
 
 #[inline(never)]
 fn ours_ack(job: &Job, out: &mut [u8]) -> usize {
-    let aeth = Aeth { syndrome: Syndrome(0x1f), msn: Msn::new(job.psn) };
-    ours(job, Opcode::RC_ACKNOWLEDGE, ExtHeaders { aeth: Some(aeth), ..ExtHeaders::NONE }, out)
+    let mut builder = ours(job, Opcode::RC_ACKNOWLEDGE);
+    builder.ext.aeth = Some(Aeth { syndrome: Syndrome(0x1f), msn: Msn::new(job.psn) });
+    builder.set_payload_len(0).unwrap();
+    builder.emit::<Crc>([b"", b""], out).unwrap()
 }
 
 #[inline(never)]
 fn ours_write(job: &Job, out: &mut [u8]) -> usize {
+    let mut builder = ours(job, Opcode::RC_RDMA_WRITE_ONLY);
     let dma_len = job.payload.len().try_into().unwrap();
-    let reth = Reth { va: 0x10_0000, rkey: RKey(0x1234), dma_len };
-    ours(job, Opcode::RC_RDMA_WRITE_ONLY, ExtHeaders { reth: Some(reth), ..ExtHeaders::NONE }, out)
+    builder.ext.reth = Some(Reth { va: 0x10_0000, rkey: RKey(0x1234), dma_len });
+    builder.set_payload_len(job.payload.len()).unwrap();
+    builder.emit::<Crc>([&job.payload, b""], out).unwrap()
 }
 
 #[inline(always)]
-fn ours(job: &Job, opcode: Opcode, ext: ExtHeaders, out: &mut [u8]) -> usize {
-    let mut builder = FrameBuilder {
+fn ours(job: &Job, opcode: Opcode) -> FrameBuilder {
+    FrameBuilder {
         ethernet: Some(Ethernet {
             dst: MacAddr(DST_MAC),
             src: MacAddr(SRC_MAC),
@@ -106,11 +110,9 @@ fn ours(job: &Job, opcode: Opcode, ext: ExtHeaders, out: &mut [u8]) -> usize {
         }),
         udp: Udp { src_port: SRC_PORT, dst_port: 4791, length: 0, checksum: 0 },
         bth: Bth::new(opcode, Qpn::new(job.qpn), Psn::new(job.psn)),
-        ext,
+        ext: ExtHeaders::NONE,
         pad: [0; 3],
-    };
-    builder.set_payload_len(job.payload.len()).unwrap();
-    builder.emit::<Crc>([&job.payload, b""], out).unwrap()
+    }
 }
 
 // ---- The peers ---------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ use crate::ib::{Bth, BthWire, Opcode, OpcodeInfo, Psn, Qpn};
 use crate::icrc::{ICRC_LEN, IcrcVerdict, NotCheckable};
 use crate::wire::take;
 use crate::{Layer, ParseError};
-pub(crate) use emit::{Body, lengths};
+pub(crate) use emit::{Body, copy_payload, lengths};
 pub(crate) use segments::Segments;
 
 /// The transport part of a packet: BTH, extension headers, payload, pad, ICRC.
@@ -87,6 +87,19 @@ impl<'a> TransportParts<'a> {
 }
 
 impl<'a> Transport<'a> {
+    /// Of a `packet` whose BTH is at `bth_at` and whose ICRC ends at `end`, whole, split or cut.
+    pub(crate) fn take(
+        packet: Segments<'a>,
+        bth_at: usize,
+        end: usize,
+        field: LengthField,
+    ) -> Result<Self, ParseError> {
+        let head = packet.0[0];
+        let part = head.get(..end).unwrap_or(head).get(bth_at..).unwrap_or_default();
+        let parts = TransportParts::take(part, end.saturating_sub(bth_at), field)?;
+        Ok(Self::new(packet, bth_at, parts.split_over(packet, end)))
+    }
+
     /// Of a `packet` whose BTH is at `bth_at`.
     #[inline(always)]
     pub(crate) fn new(packet: Segments<'a>, bth_at: usize, parts: TransportParts<'a>) -> Self {

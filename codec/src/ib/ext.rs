@@ -123,8 +123,14 @@ impl HeaderSet {
     }
 
     /// The headers in wire order.
+    #[inline]
     pub fn iter(self) -> impl Iterator<Item = HeaderKind> {
-        HeaderKind::ALL.into_iter().filter(move |kind| self.contains(*kind))
+        let mut left = self.0;
+        core::iter::from_fn(move || {
+            let kind = HeaderKind::ALL.get(usize::try_from(left.trailing_zeros()).ok()?)?;
+            left &= left.wrapping_sub(1);
+            Some(*kind)
+        })
     }
 
     /// Bytes of all of them together.
@@ -219,7 +225,7 @@ impl ExtHeaders {
     /// [`EmitError::MissingHeader`] and [`EmitError::NoRoom`].
     #[inline]
     pub fn emit(&self, info: &OpcodeInfo, out: &mut [u8]) -> Result<usize, EmitError> {
-        let needed = info.headers.len();
+        let needed = usize::from(info.headers_len);
         let available = out.len();
         let mut rest = out.get_mut(..needed).ok_or(EmitError::NoRoom { needed, available })?;
         for kind in info.headers.iter() {

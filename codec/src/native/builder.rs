@@ -7,7 +7,7 @@ use crate::EmitError;
 use crate::ib::{Bth, ExtHeaders, LinkNextHeader, Lrh, VCRC_LEN, Vcrc};
 use crate::icrc::Icrc;
 use crate::net::{Ethernet, Grh};
-use crate::transport::{Body, lengths};
+use crate::transport::{Body, copy_payload, lengths};
 use crate::wire::put;
 
 /// The headers before the BTH of a packet that is not RoCEv2.
@@ -172,16 +172,14 @@ impl NativeBuilder {
         let payload_len = first.len().saturating_add(second.len());
         let body = Body { bth: &self.bth, ext: &self.ext, pad: self.pad, payload_len };
         let (link_len, network_len) = (self.route.link_len(), self.route.network_len());
-        let around = link_len + network_len + Bth::LEN + body.around_payload();
+        let around = link_len + network_len + body.around_payload();
         let needed = payload_len.saturating_add(around + self.route.vcrc_len());
         let short = EmitError::NoRoom { needed, available: out.len() };
         let out = out.get_mut(..needed).ok_or(short)?;
 
         let len = needed.saturating_sub(self.route.vcrc_len());
         let (packet, vcrc) = out.split_at_mut_checked(len).ok_or(short)?;
-        let (link, rest) = packet.split_at_mut_checked(link_len).ok_or(short)?;
-        let (headers, rest) = rest.split_at_mut_checked(network_len + Bth::LEN).ok_or(short)?;
-        let (network, bth) = headers.split_at_mut_checked(network_len).ok_or(short)?;
+        let (link, network) = packet.split_at_mut_checked(link_len).ok_or(short)?;
         match &self.route {
             Route::Local(lrh) => lrh.emit(network)?,
             Route::Global(lrh, grh) => {
@@ -194,14 +192,12 @@ impl NativeBuilder {
             }
             Route::Grh(grh) => grh.emit(network)?,
         }
-        self.bth.emit(bth)?;
-        let icrc = match self.route {
-            Route::Local(_) => Icrc::<C>::local(headers.first_chunk().ok_or(short)?),
-            _ => Icrc::<C>::global(headers.first_chunk().ok_or(short)?),
+        let start = |headers: &[u8]| match self.route {
+            Route::Local(_) => Icrc::<C>::local_packet(headers),
+            _ => Icrc::<C>::global_packet(headers),
         };
-        body.emit(icrc, rest, short, |room, icrc| {
-            let copied = icrc.copy_update(room, first);
-            icrc.copy_update(room.get_mut(copied..).unwrap_or_default(), second);
+        body.emit(network, network_len, short, start, |room, icrc| {
+            copy_payload(payload, room, icrc);
         })?;
         if !vcrc.is_empty() {
             let mut crc = Vcrc::new();

@@ -202,8 +202,11 @@ impl Ethernet {
     /// [`EmitError::NoRoom`].
     pub fn emit(&self, out: &mut [u8]) -> Result<(), EmitError> {
         let short = EmitError::NoRoom { needed: self.header_len(), available: out.len() };
-        put(&Addresses { dst: self.dst.0, src: self.src.0 }, out)?;
-        let mut rest = out.get_mut(12..).ok_or(short)?;
+        // Each address straight to its place: six bytes gathered on the stack first would be read
+        // back before they are there.
+        let (dst, rest) = out.split_first_chunk_mut().ok_or(short)?;
+        let (src, mut rest) = rest.split_first_chunk_mut().ok_or(short)?;
+        (*dst, *src) = (self.dst.0, self.src.0);
         for tag in self.vlans.iter() {
             put(&Tag { tpid: tag.tpid.0.into(), tci: tag.tci.into() }, rest)?;
             rest = rest.get_mut(4..).ok_or(short)?;
