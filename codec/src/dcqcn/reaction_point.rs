@@ -37,7 +37,7 @@ pub struct ReactionPoint {
     seen_cnp: bool,
 }
 
-const _: () = assert!(size_of::<ReactionPoint>() == 88);
+const _: () = assert!(size_of::<ReactionPoint>() <= 88);
 
 impl ReactionPoint {
     /// A flow that has not seen congestion, on a port of `line_rate_bps` (at most 4 Tb/s; more is

@@ -35,6 +35,7 @@ crate::instantiate! {
     knob_min(knob: Knob) -> u32 { knob.min() }
     knob_max(knob: Knob) -> u32 { knob.max() }
 
+    np_new() -> NotificationPoint { NotificationPoint::new() }
     np_on_packet(np: &mut NotificationPoint, params: &Params, now_ns: u64, ce: bool) -> bool {
         np.on_packet(params, now_ns, ce)
     }
