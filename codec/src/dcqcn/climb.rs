@@ -80,13 +80,13 @@ impl Climb {
         }
     }
 
-    /// Whether every further event of this cause has this step. Past F the step only grows with
-    /// the stage, so the next and the last stage speak for all.
+    /// Whether every further event of this cause has this step. Past F an event's step is constant,
+    /// or grows with each until its stage has passed the other's and is constant from there; so one
+    /// repetition speaks for all.
     fn repeats(&self, params: &Params, cause: Cause, step_bps: u64) -> bool {
         let stage = self.stage(cause);
         u32::from(stage) > params.within(Knob::RpgThreshold).saturating_add(1)
             && self.step_bps(params, cause, stage) == step_bps
-            && self.step_bps(params, cause, u16::MAX) == step_bps
     }
 
     /// What an event adds to the target when `stage` of its cause came before.

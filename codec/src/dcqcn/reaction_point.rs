@@ -106,13 +106,14 @@ impl ReactionPoint {
         }
         self.advance(params, now_ns);
         let Some(reset_bytes) = params.byte_reset_bytes() else { return };
-        if self.climb.is_limited() {
-            let bytes = self.bytes.saturating_add(u64::from(bytes));
-            let events = bytes.checked_div(reset_bytes).unwrap_or(0);
-            self.bytes = bytes.checked_rem(reset_bytes).unwrap_or(0);
-            if events > 0 {
-                self.climb.increase(params, Cause::Bytes, events);
-            }
+        if !self.climb.is_limited() {
+            return;
+        }
+        self.bytes = self.bytes.saturating_add(u64::from(bytes));
+        if self.bytes >= reset_bytes {
+            let events = self.bytes.checked_div(reset_bytes).unwrap_or(0);
+            self.bytes = self.bytes.checked_rem(reset_bytes).unwrap_or(0);
+            self.climb.increase(params, Cause::Bytes, events);
             if !self.climb.is_limited() {
                 self.bytes = 0;
             }
