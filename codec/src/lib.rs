@@ -67,6 +67,7 @@ mod native;
 mod transport;
 mod wire;
 
+pub mod dcqcn;
 pub mod ib;
 pub mod icrc;
 pub mod net;

@@ -10,6 +10,7 @@
 
 use core::panic::PanicInfo;
 
+mod dcqcn;
 mod frame;
 mod headers;
 mod native;
