@@ -66,6 +66,7 @@ mod frame;
 mod transport;
 mod wire;
 
+pub mod cm;
 pub mod ib;
 pub mod icrc;
 pub mod net;
