@@ -10,6 +10,7 @@
 
 use core::panic::PanicInfo;
 
+mod cm;
 mod frame;
 mod headers;
 mod numbers;
