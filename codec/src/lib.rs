@@ -68,6 +68,7 @@ mod transport;
 mod wire;
 
 pub mod dcqcn;
+pub mod cm;
 pub mod ib;
 pub mod icrc;
 pub mod net;

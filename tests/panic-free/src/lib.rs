@@ -11,6 +11,7 @@
 use core::panic::PanicInfo;
 
 mod dcqcn;
+mod cm;
 mod frame;
 mod headers;
 mod native;
