@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::ib::HeaderKind;
+use crate::ib::{HeaderKind, LinkNextHeader};
 
 /// The layer an error speaks of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -19,6 +19,10 @@ pub enum Layer {
     Ipv6,
     /// UDP.
     Udp,
+    /// The local route header of native InfiniBand.
+    Lrh,
+    /// The global route header.
+    Grh,
     /// The base transport header.
     Bth,
     /// One of the extended transport headers.
@@ -37,6 +41,8 @@ impl fmt::Display for Layer {
             Self::Ipv4 => f.write_str("IPv4"),
             Self::Ipv6 => f.write_str("IPv6"),
             Self::Udp => f.write_str("UDP"),
+            Self::Lrh => f.write_str("LRH"),
+            Self::Grh => f.write_str("GRH"),
             Self::Bth => f.write_str("BTH"),
             Self::Ext(kind) => write!(f, "{kind}"),
             Self::Payload => f.write_str("payload"),
@@ -45,7 +51,7 @@ impl fmt::Display for Layer {
     }
 }
 
-/// Why bytes are not a RoCEv2 frame.
+/// Why bytes are not the packet or header they were taken for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ParseError {
@@ -58,7 +64,8 @@ pub enum ParseError {
         /// Bytes there are.
         available: usize,
     },
-    /// Well-formed, but another protocol: EtherType, IP version or protocol, or UDP port.
+    /// Well-formed, but another protocol: EtherType, IP version or protocol, UDP port, or the
+    /// GRH's next header.
     NotRoce {
         /// The layer whose selector says so.
         layer: Layer,
@@ -73,6 +80,10 @@ pub enum ParseError {
     Ipv6Extension(u8),
     /// An IP fragment: RoCEv2 packets are never fragmented.
     Fragment,
+    /// A raw packet of native InfiniBand, which has no InfiniBand transport.
+    RawPacket(LinkNextHeader),
+    /// A GRH whose version is not 6.
+    GrhVersion(u8),
     /// More VLAN tags than [`crate::net::VlanStack::MAX`].
     TooManyVlanTags,
     /// A length field contradicts another one or its own layer's header.
@@ -97,6 +108,9 @@ impl fmt::Display for ParseError {
             Self::NotRoce { layer: Layer::Udp, found } => {
                 write!(f, "UDP destination port {found} is not RoCEv2's 4791")
             }
+            Self::NotRoce { layer: Layer::Grh, found } => {
+                write!(f, "GRH next header {found:#x} is not InfiniBand's 0x1b")
+            }
             Self::NotRoce { layer, found } => {
                 write!(f, "{layer} carries protocol {found:#x}, which is not RoCEv2")
             }
@@ -104,6 +118,9 @@ impl fmt::Display for ParseError {
             Self::Ipv4HeaderLength => f.write_str("IPv4 header length below 20 bytes"),
             Self::Ipv6Extension(number) => write!(f, "IPv6 extension header {number}"),
             Self::Fragment => f.write_str("an IP fragment"),
+            Self::RawPacket(LinkNextHeader::RawIpv6) => f.write_str("a raw IPv6 packet (LNH 1)"),
+            Self::RawPacket(_) => f.write_str("a raw EtherType packet (LNH 0)"),
+            Self::GrhVersion(found) => write!(f, "GRH version {found} is not 6"),
             Self::TooManyVlanTags => f.write_str("more VLAN tags than three"),
             Self::Length { layer, field, expected } => {
                 write!(f, "{layer} length field says {field}, {expected} expected")
@@ -128,7 +145,7 @@ pub enum EmitError {
     },
     /// The opcode calls for a header that was not given.
     MissingHeader(HeaderKind),
-    /// The packet would be longer than an IP packet can be.
+    /// The packet would be longer than the length field of its IP, GRH or LRH can say.
     TooLong(usize),
 }
 
@@ -139,7 +156,9 @@ impl fmt::Display for EmitError {
                 write!(f, "{needed} bytes needed, the buffer has {available}")
             }
             Self::MissingHeader(kind) => write!(f, "the opcode needs a {kind}"),
-            Self::TooLong(len) => write!(f, "an IP packet of {len} bytes is too long"),
+            Self::TooLong(len) => {
+                write!(f, "a packet of {len} bytes is too long for its length field")
+            }
         }
     }
 }

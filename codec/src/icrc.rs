@@ -6,11 +6,16 @@
 //! checksum; IPv6 traffic class, flow label and hop limit; the UDP checksum; and BTH byte 4
 //! (FECN, BECN, Resv6). Ethernet, VLAN tags and Ethernet padding are not covered
 //! (IBTA Vol. 1, 7.8.1 and Annex A17.3.3).
+//!
+//! RoCE v1 and native InfiniBand have a GRH instead of IP and UDP, of which traffic class, flow
+//! label and hop limit count as ones. A native packet without GRH is covered from its LRH on, of
+//! which the VL counts as ones; a GRH turns the whole LRH into the eight bytes of ones.
 
 use roce_crc::{AFTER_ONES8, Crc, Crc32};
 
 use crate::ib::Bth;
-use crate::net::{Ipv4, Ipv6, Udp};
+use crate::ib::Lrh;
+use crate::net::{Grh, Ipv4, Ipv6, Udp};
 
 /// Bytes of the ICRC.
 pub const ICRC_LEN: usize = 4;
@@ -20,6 +25,12 @@ pub const IPV4_HEADERS: usize = Ipv4::LEN + Udp::LEN + Bth::LEN;
 
 /// IPv6 to the end of the BTH.
 pub const IPV6_HEADERS: usize = Ipv6::LEN + Udp::LEN + Bth::LEN;
+
+/// GRH to the end of the BTH.
+pub const GRH_HEADERS: usize = Grh::LEN + Bth::LEN;
+
+/// LRH to the end of the BTH.
+pub const LRH_HEADERS: usize = Lrh::LEN + Bth::LEN;
 
 /// A sender's or a checker's running ICRC: start it on the headers, feed it what follows the BTH
 /// (while copying, if it has to be copied anyway), and take the four bytes.
@@ -48,6 +59,20 @@ const IPV4_ONES: [u8; 64] = ones(&[1, 8, 10, 11, 26, 27, 32]);
 const IPV6_ONES: [u8; 64] = {
     let mut mask = ones(&[1, 2, 3, 7, 46, 47, 52]);
     mask[0] = 0x0f;
+    mask
+};
+
+/// What counts as ones from the GRH on: traffic class and flow label, hop limit, BTH byte 4.
+const GRH_ONES: [u8; 64] = {
+    let mut mask = ones(&[1, 2, 3, 7, 44]);
+    mask[0] = 0x0f;
+    mask
+};
+
+/// What counts as ones from the LRH on, when no GRH follows: VL, BTH byte 4.
+const LRH_ONES: [u8; 64] = {
+    let mut mask = ones(&[12]);
+    mask[0] = 0xf0;
     mask
 };
 
@@ -87,6 +112,30 @@ impl<C: Crc32> Icrc<C> {
     #[inline]
     pub(crate) fn ipv6_packet(bytes: &[u8]) -> Self {
         Self::start(bytes, &IPV6_ONES)
+    }
+
+    /// Starts on GRH and BTH as they are on the wire: RoCE v1, or native InfiniBand behind an LRH.
+    #[must_use]
+    pub fn global(headers: &[u8; GRH_HEADERS]) -> Self {
+        Self::start(headers, &GRH_ONES)
+    }
+
+    /// Starts on LRH and BTH as they are on the wire: native InfiniBand without a GRH.
+    #[must_use]
+    pub fn local(headers: &[u8; LRH_HEADERS]) -> Self {
+        Self::local_packet(headers)
+    }
+
+    /// Starts on everything from the GRH on, or as much of it as is in one piece.
+    pub(crate) fn global_packet(bytes: &[u8]) -> Self {
+        Self::start(bytes, &GRH_ONES)
+    }
+
+    /// Starts on everything from the LRH on, or as much of it as is in one piece.
+    pub(crate) fn local_packet(bytes: &[u8]) -> Self {
+        let mut crc = C::new();
+        crc.update_masked(bytes, &LRH_ONES);
+        Self(crc)
     }
 
     #[inline]

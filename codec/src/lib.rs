@@ -63,6 +63,7 @@ mod builder;
 mod defmt_format;
 mod error;
 mod frame;
+mod native;
 mod transport;
 mod wire;
 
@@ -73,5 +74,6 @@ pub mod net;
 pub use builder::FrameBuilder;
 pub use error::{EmitError, Layer, ParseError};
 pub use frame::{Frame, Start};
+pub use native::{NativeBuilder, NativeFrame, NativeStart, Route};
 pub use roce_crc::{Crc, Crc32, NibbleTable, SmallTable};
 pub use transport::{Pad, Transport};

@@ -77,6 +77,16 @@ id24! {
     Srqn
 }
 
+/// A local identifier: a port's address within its InfiniBand subnet, 16 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Lid(pub u16);
+
+impl Lid {
+    /// Whoever is at the other end of the link.
+    pub const PERMISSIVE: Self = Self(0xffff);
+}
+
 /// A partition key: 15 bits of key and a membership bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PKey(pub u16);
