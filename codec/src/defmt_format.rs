@@ -8,12 +8,12 @@ use defmt::{Format, Formatter, write};
 use roce_crc::Crc32;
 
 use crate::ib::{
-    AethKind, AtomicAckEth, AtomicEth, EeContext, ExtHeaders, Feth, HeaderSet, LKey, Msn, PKey,
-    Psn, QKey, Qpn, RKey, Reth, Srqn, Syndrome,
+    AethKind, AtomicAckEth, AtomicEth, EeContext, ExtHeaders, Feth, HeaderSet, LKey,
+    LinkNextHeader, Msn, PKey, Psn, QKey, Qpn, RKey, Reth, Srqn, Syndrome,
 };
 use crate::icrc::{Icrc, IcrcVerdict, NotCheckable};
 use crate::net::{EtherType, MacAddr, VlanTag};
-use crate::{EmitError, Frame, Layer, ParseError, Transport};
+use crate::{EmitError, Frame, Layer, NativeFrame, ParseError, Transport};
 
 /// What `{=u64}` takes of a length.
 fn wide(len: usize) -> u64 {
@@ -34,6 +34,9 @@ impl Format for ParseError {
             Self::NotRoce { layer: Layer::Udp, found } => {
                 write!(f, "UDP destination port {=u16} is not RoCEv2's 4791", found);
             }
+            Self::NotRoce { layer: Layer::Grh, found } => {
+                write!(f, "GRH next header {=u16:#x} is not InfiniBand's 0x1b", found);
+            }
             Self::NotRoce { layer, found } => {
                 write!(f, "{} carries protocol {=u16:#x}, which is not RoCEv2", layer, found);
             }
@@ -41,6 +44,9 @@ impl Format for ParseError {
             Self::Ipv4HeaderLength => write!(f, "IPv4 header length below 20 bytes"),
             Self::Ipv6Extension(number) => write!(f, "IPv6 extension header {=u8}", number),
             Self::Fragment => write!(f, "an IP fragment"),
+            Self::RawPacket(LinkNextHeader::RawIpv6) => write!(f, "a raw IPv6 packet (LNH 1)"),
+            Self::RawPacket(_) => write!(f, "a raw EtherType packet (LNH 0)"),
+            Self::GrhVersion(found) => write!(f, "GRH version {=u8} is not 6", found),
             Self::TooManyVlanTags => write!(f, "more VLAN tags than three"),
             Self::Length { layer, field, expected } => write!(
                 f,
@@ -64,7 +70,9 @@ impl Format for EmitError {
                 wide(available)
             ),
             Self::MissingHeader(kind) => write!(f, "the opcode needs a {}", kind),
-            Self::TooLong(len) => write!(f, "an IP packet of {=u64} bytes is too long", wide(len)),
+            Self::TooLong(len) => {
+                write!(f, "a packet of {=u64} bytes is too long for its length field", wide(len));
+            }
         }
     }
 }
@@ -88,7 +96,13 @@ impl Format for Transport<'_> {
 
 impl Format for Frame<'_> {
     fn format(&self, f: Formatter<'_>) {
-        (**self).format(f);
+        Transport::format(self, f);
+    }
+}
+
+impl Format for NativeFrame<'_> {
+    fn format(&self, f: Formatter<'_>) {
+        Transport::format(self, f);
     }
 }
 

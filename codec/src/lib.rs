@@ -67,8 +67,8 @@ mod native;
 mod transport;
 mod wire;
 
-pub mod dcqcn;
 pub mod cm;
+pub mod dcqcn;
 pub mod ib;
 pub mod icrc;
 pub mod net;
