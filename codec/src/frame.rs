@@ -104,14 +104,14 @@ impl<'a> Frame<'a> {
     /// # Errors
     /// [`ParseError`]: another protocol, a fragment, IP options, lengths that disagree, or a
     /// packet cut short. Bytes after the IP packet (Ethernet padding) are the
-    /// [trailer](Self::trailer).
+    /// [trailer](Transport::trailer).
     #[inline]
     pub fn parse(segments: [&'a [u8]; 2], start: Start) -> Result<Self, ParseError> {
         Self::layers(segments, start, Cut::Refused)
     }
 
     /// Parses a packet that a capture may have cut short behind its headers: the payload is then
-    /// what there is of it, [`missing`](Self::missing) says what there is not, and the ICRC is
+    /// what there is of it, [`missing`](Transport::missing) says what there is not, and the ICRC is
     /// not checkable.
     ///
     /// # Errors
