@@ -1,9 +1,12 @@
 //! Captured packets as the oracle: real traffic parses, its ICRCs hold, and values give back the
 //! same bytes.
 
-use std::path::{Path, PathBuf};
+#[path = "packets/mod.rs"]
+mod packets;
 
-use pcap_file::pcap::PcapReader;
+use std::path::Path;
+
+use packets::{captures, packets};
 use roce_codec::icrc::IcrcVerdict;
 use roce_codec::{Crc, Frame, ParseError, SmallTable, Start};
 
@@ -14,27 +17,6 @@ const RXE_FLUSH_FAULT: [(usize, [u8; 4]); 3] = [
     (22, [0xcd, 0x13, 0x96, 0x64]),
     (43, [0x6a, 0x64, 0xfc, 0x2f]),
 ];
-
-fn packets(path: &Path) -> Vec<Vec<u8>> {
-    let file = std::fs::File::open(path).unwrap();
-    let mut reader = PcapReader::new(file).unwrap();
-    let mut packets = Vec::new();
-    while let Some(packet) = reader.next_packet() {
-        packets.push(packet.unwrap().into_data().into_owned());
-    }
-    packets
-}
-
-fn captures(folder: &str) -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
-    let Ok(entries) = std::fs::read_dir(&folder) else { return Vec::new() };
-    let mut paths: Vec<_> = entries
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|ext| ext == "pcap"))
-        .collect();
-    paths.sort();
-    paths
-}
 
 /// Parses, checks and re-emits every RoCE packet; says how many there were.
 fn check(path: &Path) -> usize {

@@ -1,22 +1,18 @@
 //! etherparse as the oracle of the layers below the BTH: it reads what we read, and we read what
 //! it writes.
 
-use std::path::{Path, PathBuf};
+#[path = "packets/mod.rs"]
+mod packets;
+
+use std::path::PathBuf;
 
 use etherparse::{
     LinkExtSlice, LinkSlice, NetSlice, PacketBuilder, SlicedPacket, TransportSlice, VlanId,
 };
-use pcap_file::pcap::PcapReader;
+use packets::{captures, packets};
 use roce_codec::ib::{Opcode, Psn, Qpn};
 use roce_codec::net::{EtherType, Ip};
 use roce_codec::{Frame, ParseError, Start};
-
-fn captures(folder: &str) -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-    let paths = entries.map(|entry| entry.unwrap().path());
-    paths.filter(|path| path.extension().is_some_and(|ext| ext == "pcap")).collect()
-}
 
 /// Compares every field of every layer; says whether the packet is RoCEv2.
 fn agree(bytes: &[u8], at: &str) -> bool {
@@ -85,12 +81,9 @@ fn agree(bytes: &[u8], at: &str) -> bool {
 fn count(paths: &[PathBuf]) -> usize {
     let mut roce = 0;
     for path in paths {
-        let mut reader = PcapReader::new(std::fs::File::open(path).unwrap()).unwrap();
-        let mut index = 0;
-        while let Some(packet) = reader.next_packet() {
-            index += 1;
-            let at = format!("{} packet {index}", path.display());
-            roce += usize::from(agree(&packet.unwrap().into_data(), &at));
+        for (index, packet) in packets(path).iter().enumerate() {
+            let at = format!("{} packet {}", path.display(), index + 1);
+            roce += usize::from(agree(packet, &at));
         }
     }
     roce

@@ -1,9 +1,7 @@
 //! Wireshark's dissector as the oracle of the opcode table and of every field behind UDP: one
 //! packet of each opcode goes through tshark, and what it prints is what we put in.
 
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::Command;
 
 use roce_codec::ib::{
     Aeth, AtomicAckEth, AtomicEth, Bth, Deth, EeContext, ExtHeaders, Feth, HeaderKind, Ieth, ImmDt,
@@ -12,6 +10,8 @@ use roce_codec::ib::{
 };
 use roce_codec::net::{EtherType, Ethernet, Ip, Ipv4, MacAddr, Udp, VlanStack};
 use roce_codec::{Crc, Frame, FrameBuilder, Start};
+
+use crate::{number, tshark, write_pcap};
 
 const PAYLOAD: [u8; 6] = [0xd1, 0xd2, 0xd3, 0xd4, 0xd5, 0xd6];
 
@@ -73,58 +73,9 @@ fn packet(opcode: Opcode) -> Vec<u8> {
     out[..len].to_vec()
 }
 
-/// A classic capture file, microseconds, Ethernet.
-fn write_pcap(path: &Path, packets: &[Vec<u8>]) {
-    let mut file = Vec::new();
-    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65535, 1] {
-        file.extend(word.to_le_bytes());
-    }
-    for (packet, second) in packets.iter().zip(0_u32..) {
-        let len = u32::try_from(packet.len()).unwrap();
-        for word in [second, 0, len, len] {
-            file.extend(word.to_le_bytes());
-        }
-        file.extend(packet);
-    }
-    std::fs::write(path, file).unwrap();
-}
-
-/// Rows of the fields asked for, or `None` where there is no tshark.
-fn tshark(path: &Path, fields: &[&str]) -> Option<Vec<BTreeMap<String, String>>> {
-    let mut command = Command::new("tshark");
-    command.args(["-n", "-T", "fields", "-E", "occurrence=a", "-r"]).arg(path);
-    // It takes any payload on an unknown connection for its own and finds it malformed.
-    command.args(["--disable-protocol", "rpcordma"]);
-    for field in fields {
-        command.args(["-e", field]);
-    }
-    let output = match command.output() {
-        Ok(output) => output,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
-        Err(error) => panic!("tshark: {error}"),
-    };
-    assert!(output.status.success(), "tshark: {}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).unwrap();
-    let row = |line: &str| -> BTreeMap<String, String> {
-        fields
-            .iter()
-            .map(|name| (*name).to_owned())
-            .zip(line.split('\t').map(str::to_owned))
-            .collect()
-    };
-    Some(text.lines().map(row).collect())
-}
-
-fn number(text: &str) -> u64 {
-    match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16).unwrap(),
-        None => text.parse().unwrap(),
-    }
-}
-
 /// The opcodes that Wireshark 4.0 reads right. XRC, FLUSH, ATOMIC WRITE and the CNP are younger
 /// than its table, and reliable datagrams it reads from eight bytes too far on.
-fn in_wireshark(opcode: Opcode) -> bool {
+pub(crate) fn in_wireshark(opcode: Opcode) -> bool {
     let info = opcode.info();
     info.class == OpcodeClass::Known
         && matches!(info.service, Service::Rc | Service::Uc | Service::Ud)
