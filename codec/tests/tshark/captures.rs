@@ -122,7 +122,7 @@ fn bth(frame: &Frame<'_>) -> Fields {
 fn behind(frame: &Frame<'_>) -> Fields {
     let (reth, atomic, aeth, deth) = (frame.reth(), frame.atomic_eth(), frame.aeth(), frame.deth());
     let syndrome = aeth.map(|aeth| aeth.syndrome);
-    let kind = syndrome.map(|syndrome| syndrome.kind());
+    let kind = syndrome.map(roce_codec::ib::Syndrome::kind);
     let value = |wanted: bool| syndrome.filter(|_| wanted).map(|it| n(it.0 & 0x1f));
     vec![
         ("infiniband.deth.q_key", deth.map(|deth| n(deth.qkey.0))),
