@@ -73,5 +73,5 @@ pub mod net;
 pub use builder::FrameBuilder;
 pub use error::{EmitError, Layer, ParseError};
 pub use frame::{Frame, Start};
-pub use roce_crc::{Crc, Crc32, NibbleTable, SmallTable};
+pub use roce_crc::{Crc, Crc32, NibbleTable, Shift, SmallTable, combine};
 pub use transport::{Pad, Transport};

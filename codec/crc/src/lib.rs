@@ -53,6 +53,7 @@ mod fold;
 mod kernel;
 mod partial;
 mod poly;
+mod shift;
 #[cfg_attr(all(target_arch = "x86_64", target_feature = "sse2"), path = "x86/mod.rs")]
 #[cfg_attr(
     all(target_arch = "aarch64", target_endian = "little", target_feature = "neon"),
@@ -71,6 +72,7 @@ mod small;
 mod table;
 
 pub use kernel::Kernel;
+pub use shift::{Shift, combine};
 pub use small::{NibbleTable, SmallTable};
 
 /// The register before any byte was fed.

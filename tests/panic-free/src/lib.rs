@@ -12,6 +12,7 @@ use core::panic::PanicInfo;
 
 mod frame;
 mod headers;
+mod icrc;
 mod numbers;
 
 // SAFETY: nobody defines it, so nobody calls it: a binary that would does not link.
