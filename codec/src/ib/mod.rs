@@ -25,7 +25,7 @@ pub use ids::{LKey, Msn, PKey, QKey, Qpn, RKey};
 pub use ieth::Ieth;
 pub use immdt::ImmDt;
 pub use mtu::PathMtu;
-pub use opcode::{Opcode, OpcodeClass, OpcodeInfo, Operation, Position, Service};
+pub use opcode::{Answer, Opcode, OpcodeClass, OpcodeInfo, Operation, Position, Service};
 pub use psn::Psn;
 pub use reth::Reth;
 

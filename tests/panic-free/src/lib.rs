@@ -10,6 +10,7 @@
 
 use core::panic::PanicInfo;
 
+mod answer;
 mod frame;
 mod headers;
 mod icrc;
