@@ -102,7 +102,7 @@ fn every_packet_s_icrc_is_found_right() {
             40 => Icrc::ipv4(frame.headers().first_chunk().unwrap()),
             _ => Icrc::ipv6(frame.headers().first_chunk().unwrap()),
         };
-        for piece in [frame.ext_bytes(), frame.payload()[0], frame.pad()] {
+        for piece in [frame.ext_bytes(), frame.payload()[0], &frame.pad()] {
             steps.update(piece);
         }
         assert_eq!(steps.finish(), icrc, "{name}");

@@ -55,7 +55,7 @@ impl fmt::Display for NotCheckable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Truncated => "the packet is cut by the capture",
-            Self::NotFilled => "zero, captured before the sender's hardware filled it in",
+            Self::NotFilled => "zero: captured before the hardware filled it in",
             Self::Fragment => "an IP fragment does not hold all that is covered",
             Self::OuterHeaderMissing => "the IP header, which is covered, is missing",
         })

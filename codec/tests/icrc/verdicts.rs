@@ -89,7 +89,7 @@ fn what_has_no_icrc_is_an_error() {
 fn reasons_in_words() {
     for (why, text) in [
         (NotCheckable::Truncated, "the packet is cut by the capture"),
-        (NotCheckable::NotFilled, "zero, captured before the sender's hardware filled it in"),
+        (NotCheckable::NotFilled, "zero: captured before the hardware filled it in"),
         (NotCheckable::Fragment, "an IP fragment does not hold all that is covered"),
         (NotCheckable::OuterHeaderMissing, "the IP header, which is covered, is missing"),
     ] {
