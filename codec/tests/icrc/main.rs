@@ -1,5 +1,6 @@
 //! The ICRC: verdicts with reasons, and why a wrong one is wrong.
 
+mod chip;
 mod diagnosis;
 mod flight;
 mod verdicts;
