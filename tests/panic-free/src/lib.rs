@@ -15,6 +15,8 @@ mod cm;
 mod frame;
 mod headers;
 mod native;
+mod answer;
+mod icrc;
 mod numbers;
 
 // SAFETY: nobody defines it, so nobody calls it: a binary that would does not link.

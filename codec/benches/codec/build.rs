@@ -1,20 +1,18 @@
 //! Putting packets together, Ethernet to ICRC, payload copied.
 //!
-//! `cargo bench -p roce-codec`. Peers: the outer headers by etherparse, smoltcp, pnet_packet, or by
+//! Peers: the outer headers by etherparse, smoltcp, pnet_packet, or by
 //! hand from a template; behind them, for all of them, transport headers written by hand, the
 //! payload copied, and the ICRC by crc32fast over a scratch copy of the masked headers. All build
 //! the same bytes.
 
-mod compare;
-
-use std::cell::RefCell;
 use std::hint::black_box;
 use std::net::Ipv4Addr;
 
-use compare::{BURST, compare};
 use roce_codec::ib::{Aeth, Bth, ExtHeaders, Msn, Opcode, Psn, Qpn, RKey, Reth, Syndrome};
 use roce_codec::net::{EtherType, Ethernet, Ip, Ipv4, MacAddr, Udp, VlanStack};
 use roce_codec::{Crc, FrameBuilder};
+
+use crate::compare::compare_burst;
 
 const SRC_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const DST_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
@@ -25,6 +23,9 @@ const ETHERNET: usize = 14;
 /// Ethernet, IPv4, UDP.
 const OUTER: usize = ETHERNET + 20 + 8;
 
+/// Packets built in turn, so that no branch is learnt from one of them.
+const BURST: u32 = 8;
+
 /// What differs from one packet of a burst to the next.
 struct Job {
     qpn: u32,
@@ -34,17 +35,17 @@ struct Job {
 
 type Build = fn(&Job, &mut [u8]) -> usize;
 
-fn main() {
+pub(crate) fn run() {
     let acks = burst(0);
-    run("build-ack/etherparse", &acks, ours_ack, |job, out| by_peer(job, out, etherparse));
-    run("build-ack/smoltcp", &acks, ours_ack, |job, out| by_peer(job, out, smoltcp));
-    run("build-ack/pnet_packet", &acks, ours_ack, |job, out| by_peer(job, out, pnet));
-    run("build-ack/by-hand", &acks, ours_ack, |job, out| by_peer(job, out, by_hand));
+    versus("build-ack/etherparse", &acks, ours_ack, |job, out| by_peer(job, out, etherparse));
+    versus("build-ack/smoltcp", &acks, ours_ack, |job, out| by_peer(job, out, smoltcp));
+    versus("build-ack/pnet_packet", &acks, ours_ack, |job, out| by_peer(job, out, pnet));
+    versus("build-ack/by-hand", &acks, ours_ack, |job, out| by_peer(job, out, by_hand));
     let writes = burst(1024);
-    run("build-write-1024/etherparse", &writes, ours_write, |job, out| {
+    versus("build-write-1024/etherparse", &writes, ours_write, |job, out| {
         by_peer(job, out, etherparse)
     });
-    run("build-write-1024/by-hand", &writes, ours_write, |job, out| by_peer(job, out, by_hand));
+    versus("build-write-1024/by-hand", &writes, ours_write, |job, out| by_peer(job, out, by_hand));
 }
 
 fn burst(payload_len: usize) -> Vec<Job> {
@@ -52,21 +53,22 @@ fn burst(payload_len: usize) -> Vec<Job> {
     (0..BURST).map(job).collect()
 }
 
-fn run(name: &str, burst: &[Job], ours: Build, peer: Build) {
+fn versus(name: &str, burst: &[Job], ours: Build, peer: Build) {
     let mut out = [vec![0; 2048], vec![0; 2048]];
     for job in burst {
         let len = ours(job, &mut out[0]);
         assert_eq!(peer(job, &mut out[1]), len);
         assert_eq!(out[0][..len], out[1][..len], "{name}");
     }
-    let [out, peer_out] = out.map(RefCell::new);
-    let with = |build: Build, out: &RefCell<Vec<u8>>| {
-        let mut out = out.take();
-        move |job: &Job| {
-            black_box(build(black_box(job), black_box(&mut out)));
+    let with = |build: Build, mut out: Vec<u8>| {
+        move || {
+            for job in black_box(burst) {
+                black_box(build(job, black_box(&mut out)));
+            }
         }
     };
-    compare(name, burst, with(ours, &out), with(peer, &peer_out));
+    let [out, peer_out] = out;
+    compare_burst(name, BURST, with(ours, out), with(peer, peer_out));
 }
 
 // ---- Ours --------------------------------------------------------------------------------------

@@ -11,11 +11,24 @@
 //! label and hop limit count as ones. A native packet without GRH is covered from its LRH on, of
 //! which the VL counts as ones; a GRH turns the whole LRH into the eight bytes of ones.
 
+mod diagnosis;
+mod field;
+mod hypothesis;
+mod mistake;
+mod verdict;
+
 use roce_crc::{AFTER_ONES8, Crc, Crc32};
 
 use crate::ib::Bth;
 use crate::ib::Lrh;
 use crate::net::{Grh, Ipv4, Ipv6, Udp};
+
+pub use diagnosis::{IcrcDiagnosis, diagnose};
+pub use field::{Field, Fields, Network, can_change_in_flight};
+pub use mistake::IcrcMistake;
+pub use verdict::{IcrcVerdict, NotCheckable, verify, verify_datagram};
+
+pub(crate) use diagnosis::Suspect;
 
 /// Bytes of the ICRC.
 pub const ICRC_LEN: usize = 4;
@@ -165,31 +178,4 @@ impl<C: Crc32> Icrc<C> {
     pub fn finish(&self) -> [u8; ICRC_LEN] {
         self.0.finish().to_le_bytes()
     }
-}
-
-/// What checking an ICRC found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum IcrcVerdict {
-    /// It is right.
-    Valid,
-    /// It is wrong.
-    Invalid {
-        /// What the packet's contents call for, in wire order.
-        expected: [u8; ICRC_LEN],
-        /// What the packet carries, in wire order.
-        found: [u8; ICRC_LEN],
-    },
-    /// It cannot be told.
-    NotCheckable(NotCheckable),
-}
-
-/// Why an ICRC cannot be checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub enum NotCheckable {
-    /// The capture cut the packet short.
-    Truncated,
-    /// The field is zero: captured before the sender's hardware filled it in.
-    NotFilled,
 }
