@@ -229,6 +229,7 @@ verb_test() {
     packages_for test
     tests "test: unit, integration" cargo_test --workspace --lib --bins --tests --examples
     tests "test: documentation" cargo_test --workspace --doc
+    tests "test: what firmware logs" cargo_test -p roce-codec --features defmt --test defmt
     step "test: the README's demo, read by tshark" demo
     tests "test: a hostile client at a live responder" siege
 }
