@@ -10,6 +10,21 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/* The layout that ROCE_ABI_VERSION 1 stands for, where pointers have 64 bits. */
+#if UINTPTR_MAX == UINT64_MAX
+_Static_assert(ROCE_ABI_VERSION == 1, "another version, another layout");
+_Static_assert(sizeof(roce_status) == 4 && sizeof(roce_layer) == 4, "enumerations");
+_Static_assert(sizeof(struct roce_ethernet) == 28, "Ethernet");
+_Static_assert(sizeof(struct roce_ip) == 48, "IP");
+_Static_assert(sizeof(struct roce_bth) == 20, "BTH");
+_Static_assert(sizeof(struct roce_ext) == 120, "extension headers");
+_Static_assert(sizeof(struct roce_packet) == 232, "packet");
+_Static_assert(sizeof(struct roce_frame) == 328, "frame");
+_Static_assert(sizeof(struct roce_answer) == 24, "answer");
+_Static_assert(sizeof(struct roce_error) == 32, "error");
+_Static_assert(sizeof(struct roce_icrc) == 4, "running ICRC");
+#endif
+
 static unsigned passed, failed;
 
 #define CHECK(holds) check((holds) != 0, #holds, __LINE__)
