@@ -11,9 +11,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use decoder::Decoder;
 use roce_codec::ib::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, Credits, Deth, ExtHeaders, Feth, HeaderKind, HeaderSet,
-    Ieth, ImmDt, LKey, Msn, NakCode, Opcode, PKey, PathMtu, Psn, QKey, Qpn, RKey, Reth, RnrTimer,
-    Syndrome,
+    Aeth, AtomicAckEth, AtomicEth, Bth, Credits, Deth, EeContext, ExtHeaders, Feth, HeaderKind,
+    HeaderSet, Ieth, ImmDt, LKey, Msn, NakCode, Opcode, PKey, PathMtu, Psn, QKey, Qpn, RKey, Rdeth,
+    Reth, RnrTimer, Srqn, Syndrome, Xrceth,
 };
 use roce_codec::icrc::{Icrc, IcrcVerdict, NotCheckable};
 use roce_codec::net::{Ecn, EtherType, Ethernet, Ip, Ipv4, Ipv6, MacAddr, Udp, VlanStack, VlanTag};
@@ -44,6 +44,8 @@ fn numbers_have_their_usual_base() {
         QKey::GSI => "0x80010000",
         RKey(0x4d6) => "0x000004d6",
         LKey(1) => "0x00000001",
+        EeContext::new(5) => "0x000005",
+        Srqn::new(6) => "0x000006",
         EtherType::IPV6 => "0x86dd",
         MacAddr([0x52, 0x54, 0, 0, 0, 0x0f]) => "52:54:00:00:00:0f",
         PathMtu::Mtu4096 => "Mtu4096",
@@ -93,7 +95,7 @@ fn errors_say_what_display_says_and_lengths_are_whole() {
         EmitError::NoRoom { needed: huge, available: 4 }
             => "18446744073709551615 bytes needed, the buffer has 4",
         EmitError::MissingHeader(HeaderKind::AtomicEth) => "the opcode needs a AtomicEth",
-        EmitError::TooLong(70_000) => "an IP packet of 70000 bytes is too long",
+        EmitError::TooLong(70_000) => "a packet of 70000 bytes is too long for its length field",
     }
 }
 
@@ -114,6 +116,9 @@ fn headers() {
             => "Aeth { syndrome: ACK, msn: 0x000002 }",
         Deth { qkey: QKey(1), resv8: 0, src_qp: Qpn::GSI }
             => "Deth { qkey: 0x00000001, resv8: 0, src_qp: 0x000001 }",
+        Rdeth { resv8: 0, ee_context: EeContext::new(5) }
+            => "Rdeth { resv8: 0, ee_context: 0x000005 }",
+        Xrceth { resv8: 0, srqn: Srqn::new(6) } => "Xrceth { resv8: 0, srqn: 0x000006 }",
         ImmDt(17) => "ImmDt(17)",
         Ieth(RKey(0x10)) => "Ieth(0x00000010)",
         Feth(0x11) => "FETH 0x00000011",
