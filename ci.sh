@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Every check of this repository, by name; CI runs it without an argument.
 #
-#   ./ci.sh [VERB...]      VERB: fmt lint test no-std fuzz bench interop all extended
+#   ./ci.sh [VERB...]      VERB: fmt lint test no-std capi fuzz bench interop all extended
 #
-# `all` is the default and runs the first seven in 40 minutes or less on two cores; `extended` is
+# `all` is the default and runs the first eight in 40 minutes or less on two cores; `extended` is
 # what takes too long for every commit. Each verb installs the system packages it needs (apt, as
 # root or through sudo) when they are missing. A failing step does not stop the others: the
 # summary names each one, and the last line counts checks and tests.
@@ -19,8 +19,10 @@ mkdir -p "$ci_dir"
 feature_matrix=(
     "roce-crc"
     "roce-crc --no-default-features"
+    "roce-crc --no-default-features --features defmt"
     "roce-codec"
     "roce-codec --no-default-features"
+    "roce-codec --no-default-features --features defmt"
     "roce-engine"
     "roce-engine --no-default-features"
     "roce-dataplane"
@@ -40,7 +42,7 @@ no_std_targets=(
     x86_64-unknown-none
 )
 # Cargo.toml files outside the workspace, each with flags or a profile of its own.
-side_workspaces=(tests/fuzz tests/panic-free)
+side_workspaces=(codec/capi tests/fuzz tests/panic-free)
 fuzz_seconds=20
 
 say() { printf '%s\n' "$*"; }
@@ -149,6 +151,8 @@ packages_for() {
     lint) packages python3 shellcheck ;;
     # Namespaces and veth pairs, offloads off, captures judged by others.
     test) packages gcc libc6-dev iproute2 ethtool nftables tcpdump tshark ;;
+    # A C and a C++ user of the library, and one on a Cortex-M.
+    capi) packages gcc g++ libc6-dev binutils gcc-arm-none-eabi qemu-system-arm ;;
     # libFuzzer is C++.
     fuzz) packages g++ python3 ;;
     # A Linux guest with rdma_rxe, its initramfs, what runs in it, and who checks the captures.
@@ -225,6 +229,7 @@ verb_test() {
     packages_for test
     tests "test: unit, integration" cargo_test --workspace --lib --bins --tests --examples
     tests "test: documentation" cargo_test --workspace --doc
+    tests "test: what firmware logs" cargo_test -p roce-codec --features defmt --test defmt
     step "test: the README's demo, read by tshark" demo
     tests "test: a hostile client at a live responder" siege
 }
@@ -338,6 +343,13 @@ no_panic() {
         --target-dir "$ci_dir/panic-free"
 }
 
+# ---- capi --------------------------------------------------------------------------------------
+
+verb_capi() {
+    packages_for capi
+    tests "capi: header, library, a responder in C" codec/capi/test
+}
+
 # ---- fuzz --------------------------------------------------------------------------------------
 
 verb_fuzz() {
@@ -392,7 +404,7 @@ interop() {
 
 verb_all() {
     local verb
-    for verb in fmt lint test no-std fuzz bench interop; do "verb_$verb"; done
+    for verb in fmt lint test no-std capi fuzz bench interop; do "verb_$verb"; done
 }
 
 # Ten minutes a fuzz target, properties over a hundred times as many cases, tests marked
@@ -436,7 +448,7 @@ main() {
     ((${#verbs[@]})) || verbs=(all)
     for verb in "${verbs[@]}"; do
         declare -F "verb_$verb" >/dev/null ||
-            die "no verb '$verb'; there are: fmt lint test no-std fuzz bench interop all extended"
+            die "no verb '$verb'; there are: fmt lint test no-std capi fuzz bench interop all extended"
     done
     command -v cargo >/dev/null ||
         die "cargo is not in PATH: install stable Rust with rustup (https://rustup.rs) first"

@@ -160,9 +160,9 @@ static const char *refusal(const uint8_t *bytes, size_t len, uint8_t *syndrome)
 
 static void bend(const struct captured *packet)
 {
-    static uint8_t bent[4096];
+    static uint8_t bent[9216];
     uint8_t syndrome;
-    unsigned before = passed;
+    const unsigned before = passed;
     const size_t number = (size_t)(packet - packets);
 
     /* One bit turned in every byte that the ICRC covers, masked fields apart. */
@@ -213,7 +213,12 @@ int main(int argc, char **argv)
         return 2;
     }
     replay(&responder);
-    bend(&packets[0]);
+    for (size_t i = 0; i < packet_count; i++) {
+        if (packets[i].frame.packet.ext.present & ROCE_HEADER_RETH && is_write(&packets[i])) {
+            bend(&packets[i]);
+            break;
+        }
+    }
     printf("%u passed, %u failed\n", passed, failed);
     return failed != 0;
 }

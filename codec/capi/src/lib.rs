@@ -9,6 +9,9 @@
 pub mod aeth;
 pub mod answer;
 pub mod build;
+pub mod cm;
+pub mod dcqcn;
+pub mod dcqcn_params;
 pub mod frame;
 pub mod headers;
 pub mod icrc;

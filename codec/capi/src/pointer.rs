@@ -2,7 +2,7 @@
 
 use core::{ptr, slice};
 
-use zerocopy::FromBytes;
+use zerocopy::{FromBytes, Immutable, IntoBytes, TryFromBytes};
 
 use crate::status::roce_status;
 
@@ -36,6 +36,57 @@ pub(crate) unsafe fn write<T>(pointer: *mut T, value: T) -> Result<(), roce_stat
     // of C's, which needs no drop.
     unsafe { pointer.write(value) };
     Ok(())
+}
+
+/// Reads a `T` that [`write_state`] wrote into a structure of C's. Whatever else stands there is
+/// refused if it is none.
+///
+/// # Safety
+/// `storage` is NULL or valid for reads of an `S`.
+pub(crate) unsafe fn read_state<T, S>(storage: *const S) -> Result<T, roce_status>
+where
+    T: TryFromBytes,
+    S: FromBytes + IntoBytes + Immutable,
+{
+    // SAFETY: the same contract.
+    let storage = unsafe { read(storage) }?;
+    let bytes = storage.as_bytes().get(..size_of::<T>()).ok_or(roce_status::BadArgument)?;
+    T::try_read_from_bytes(bytes).map_err(|_| roce_status::BadArgument)
+}
+
+/// Writes a `T` into a structure of C's that is at least as large and as aligned.
+///
+/// # Safety
+/// `storage` is NULL or valid for writes of an `S`.
+pub(crate) unsafe fn write_state<T, S>(storage: *mut S, state: T) -> Result<(), roce_status> {
+    const { assert!(size_of::<T>() <= size_of::<S>() && align_of::<T>() <= align_of::<S>()) };
+    check(storage)?;
+    // SAFETY: not NULL, hence valid for an `S` by the caller's word, and a `T` is no larger;
+    // aligned for an `S`, hence for a `T`.
+    unsafe { storage.cast::<T>().write(state) };
+    Ok(())
+}
+
+/// Copies a string of C's, shorter than `buffer`.
+///
+/// # Safety
+/// `pointer` is NULL or valid for reads up to a NUL.
+pub(crate) unsafe fn string<const N: usize>(
+    pointer: *const core::ffi::c_char,
+    buffer: &mut [u8; N],
+) -> Result<&str, roce_status> {
+    check(pointer)?;
+    for (len, byte) in buffer.iter_mut().enumerate() {
+        // SAFETY: no byte before this one is the NUL, so that it still belongs to the string.
+        let next = unsafe { pointer.add(len) };
+        // SAFETY: as above.
+        *byte = unsafe { next.cast::<u8>().read() };
+        if *byte == 0 {
+            let name = buffer.get(..len).unwrap_or_default();
+            return core::str::from_utf8(name).map_err(|_| roce_status::BadArgument);
+        }
+    }
+    Err(roce_status::BadArgument)
 }
 
 /// The bytes at `pointer`. NULL is right for no bytes.

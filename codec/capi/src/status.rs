@@ -39,6 +39,8 @@ pub enum roce_status {
     /// A length field contradicts another: `layer`, `needed` (what it would have to be, or be at
     /// least), `available` (what it says).
     Length = 23,
+    /// A MAD that is none of the messages of `roce_cm_kind`: `found`, its attribute, if that is why.
+    NotCm = 24,
     /// Not a RoCEv2 frame for a reason that this version of the interface has no name for.
     Unparsable = 31,
     /// The output buffer is too short: `needed`, `available`.
@@ -232,7 +234,7 @@ pub(crate) unsafe fn report(result: Result<(), roce_error>, error: *mut roce_err
 // SAFETY: the prefix `roce_` is this library's; no other symbol has the name.
 #[unsafe(no_mangle)]
 pub extern "C" fn roce_status_text(status: u32) -> *const c_char {
-    const TEXTS: [(roce_status, &core::ffi::CStr); 18] = [
+    const TEXTS: [(roce_status, &core::ffi::CStr); 19] = [
         (roce_status::Ok, c"ok"),
         (roce_status::NullPointer, c"null pointer"),
         (roce_status::BadArgument, c"bad argument"),
@@ -245,6 +247,7 @@ pub extern "C" fn roce_status_text(status: u32) -> *const c_char {
         (roce_status::Fragment, c"IP fragment"),
         (roce_status::TooManyVlanTags, c"more than three VLAN tags"),
         (roce_status::Length, c"length fields disagree"),
+        (roce_status::NotCm, c"no connection manager message"),
         (roce_status::Unparsable, c"not parsable"),
         (roce_status::NoRoom, c"output buffer too short"),
         (roce_status::MissingHeader, c"header missing"),

@@ -3,9 +3,11 @@
 //! It falls by `1 − g` each period without a CNP, for as long as the flow lives. Only a cut asks
 //! for it, so no timer runs: the periods since are counted then, and their power taken.
 
+use zerocopy::TryFromBytes;
+
 use super::{Knob, Params, q31};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, TryFromBytes)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub(super) struct Alpha {
     /// The start of the period that `value` held in.

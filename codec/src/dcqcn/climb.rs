@@ -1,5 +1,7 @@
 //! The way up: fast recovery, additive increase, hyper increase.
 
+use zerocopy::TryFromBytes;
+
 use super::{FastRecovery, HyperIncrease, HyperStep, Knob, Params, StageTest, TargetClamp};
 
 /// What an increase was caused by.
@@ -10,7 +12,7 @@ pub(super) enum Cause {
 }
 
 /// Current and target rate, and the events since the last cut.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, TryFromBytes)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub(super) struct Climb {
     pub(super) rate_bps: u64,

@@ -2,6 +2,8 @@
 
 use core::net::IpAddr;
 
+use zerocopy::TryFromBytes;
+
 use super::{Knob, Params};
 use crate::ib::{OpcodeClass, OpcodeInfo, Operation};
 use crate::net::Ecn;
@@ -15,7 +17,7 @@ use crate::net::Ecn;
 /// What a flow is, is the caller's choice: a queue pair, a pair of addresses, a port. NICs differ.
 ///
 /// 16 bytes, and [`NotificationPoint::new`] is `const`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, TryFromBytes)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct NotificationPoint {
     sent_at_ns: u64,

@@ -1,5 +1,7 @@
 //! The reaction point: what rate a flow may send at.
 
+use zerocopy::TryFromBytes;
+
 use super::alpha::Alpha;
 use super::climb::{Cause, Climb};
 use super::{AlphaUpdate, CutOrder, CutTiming, FirstCnp, Knob, Params, q31};
@@ -19,7 +21,7 @@ use super::{AlphaUpdate, CutOrder, CutTiming, FirstCnp, Knob, Params, q31};
 ///
 /// # Parameters
 /// The greatest rate is taken once, by [`new`](Self::new); everything else at each call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, TryFromBytes)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ReactionPoint {
     climb: Climb,
@@ -45,7 +47,7 @@ impl ReactionPoint {
     #[must_use]
     pub fn new(params: &Params, line_rate_bps: u64) -> Self {
         let limit_bps = u64::from(Params::MAX_RATE_MBPS) * 1_000_000;
-        let line_bps = line_rate_bps.clamp(params.bps(Knob::RpgMinRate), limit_bps);
+        let line_bps = line_rate_bps.max(params.bps(Knob::RpgMinRate)).min(limit_bps);
         let max_bps = match params.bps(Knob::RpgMaxRate) {
             0 => line_bps,
             max_bps => max_bps.min(line_bps),
