@@ -105,8 +105,10 @@ pub trait Crc32: Clone {
     /// what lies beyond in `dst` stays as it was. Returns the count of bytes copied.
     fn copy_update(&mut self, dst: &mut [u8], src: &[u8]) -> usize {
         let len = dst.len().min(src.len());
-        dst[..len].copy_from_slice(&src[..len]);
-        self.update(&src[..len]);
+        for (to, from) in dst.iter_mut().zip(src) {
+            *to = *from;
+        }
+        self.update(src.get(..len).unwrap_or_default());
         len
     }
 
@@ -120,7 +122,7 @@ pub trait Crc32: Clone {
         for (masked, byte) in masked.iter_mut().zip(head) {
             *masked |= byte;
         }
-        self.update(&masked[..head.len()]);
+        self.update(masked.get(..head.len()).unwrap_or_default());
         self.update(rest);
     }
 
