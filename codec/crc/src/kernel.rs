@@ -52,7 +52,8 @@ impl Kernel {
     #[must_use]
     pub fn copy_update(self, state: u32, dst: &mut [u8], src: &[u8]) -> u32 {
         let len = dst.len().min(src.len());
-        self.run::<true, false>(state, &mut dst[..len], &src[..len], NO_ONES)
+        let (dst, src) = (dst.get_mut(..len), src.get(..len));
+        self.run::<true, false>(state, dst.unwrap_or_default(), src.unwrap_or_default(), NO_ONES)
     }
 
     /// [`Crc32::update_masked`](crate::Crc32::update_masked) from the register `state`; returns the register.

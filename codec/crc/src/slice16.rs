@@ -54,7 +54,7 @@ pub(crate) fn run<const COPY: bool, const MASK: bool>(
     }
     if MASK && let Some(ones) = ones.next() {
         let masked = (partial::load(tail) | u128::from_le_bytes(*ones)).to_le_bytes();
-        update_tail(register, &masked[..tail.len()])
+        update_tail(register, masked.get(..tail.len()).unwrap_or_default())
     } else {
         update_tail(register, tail)
     }
@@ -62,8 +62,11 @@ pub(crate) fn run<const COPY: bool, const MASK: bool>(
 
 #[inline]
 fn words(block: &[u8; 16]) -> [u32; 4] {
-    let (words, _) = block.as_chunks::<4>();
-    [0, 1, 2, 3].map(|i: usize| u32::from_le_bytes(words[i]))
+    let mut words = [0; 4];
+    for (word, bytes) in words.iter_mut().zip(block.as_chunks::<4>().0) {
+        *word = u32::from_le_bytes(*bytes);
+    }
+    words
 }
 
 /// Feeds less than 16 bytes.
@@ -81,9 +84,11 @@ fn update_tail(mut register: u32, tail: &[u8]) -> u32 {
 fn step<const N: usize>(register: u32, mut words: [u32; N]) -> u32 {
     let mut next = 0;
     words[0] ^= register;
-    for (i, word) in words.into_iter().enumerate() {
-        for (j, byte) in word.to_le_bytes().into_iter().enumerate() {
-            next ^= TABLES[4 * N - 1 - 4 * i - j][usize::from(byte)];
+    let (tables, _) = TABLES.as_chunks::<4>();
+    // The first word last: it waits for the register.
+    for (word, tables) in words.into_iter().rev().zip(tables) {
+        for (byte, table) in word.to_le_bytes().into_iter().zip(tables.iter().rev()) {
+            next ^= table[usize::from(byte)];
         }
     }
     next
