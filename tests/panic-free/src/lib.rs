@@ -16,6 +16,7 @@ mod frame;
 mod headers;
 mod native;
 mod numbers;
+mod pause;
 
 // SAFETY: nobody defines it, so nobody calls it: a binary that would does not link.
 unsafe extern "C" {
