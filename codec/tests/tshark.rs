@@ -1,6 +1,9 @@
 //! Wireshark's dissector as the oracle of the opcode table and of every field behind UDP: one
 //! packet of each opcode goes through tshark, and what it prints is what we put in.
 
+#[path = "tshark/native.rs"]
+mod native;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -73,10 +76,10 @@ fn packet(opcode: Opcode) -> Vec<u8> {
     out[..len].to_vec()
 }
 
-/// A classic capture file, microseconds, Ethernet.
-fn write_pcap(path: &Path, packets: &[Vec<u8>]) {
+/// A classic capture file, microseconds.
+fn write_pcap(path: &Path, link_type: u32, packets: &[Vec<u8>]) {
     let mut file = Vec::new();
-    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65535, 1] {
+    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65535, link_type] {
         file.extend(word.to_le_bytes());
     }
     for (packet, second) in packets.iter().zip(0_u32..) {
@@ -137,7 +140,7 @@ fn wireshark_finds_the_same_headers_behind_every_opcode() {
     assert_eq!(opcodes.len(), 23 + 12 + 2);
     let packets: Vec<Vec<u8>> = opcodes.iter().map(|code| packet(*code)).collect();
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("opcodes.pcap");
-    write_pcap(&path, &packets);
+    write_pcap(&path, 1, &packets);
     let numbers = [
         "infiniband.bth.opcode",
         "infiniband.bth.p_key",
