@@ -416,3 +416,59 @@ fn crcs_that_cannot_be_checked_say_why() {
     assert!(matches!(frame(&damaged).verify_icrc(), IcrcVerdict::Invalid { .. }));
     assert!(matches!(frame(&damaged).verify_vcrc(), VcrcVerdict::Invalid { .. }));
 }
+
+#[test]
+fn an_ethernet_frame_is_what_its_ethertype_says() {
+    use roce_codec::Packet;
+    use roce_codec::net::{MacControl, Pause, PauseQuanta, Pfc};
+
+    let parse =
+        |bytes: &[u8]| Packet::parse_captured([bytes, &[]]).map(|packet| format!("{packet:?}"));
+    let roce_v1 = built(roce_v1_write(), b"12345");
+    assert!(matches!(Packet::parse_captured([&roce_v1, &[]]), Ok(Packet::RoceV1(_))));
+    let cut = Packet::parse_captured([&roce_v1[..roce_v1.len() - 5], &[]]);
+    assert!(matches!(cut, Ok(Packet::RoceV1(frame)) if frame.missing() == 5));
+    let mut long = roce_v1.clone();
+    long[19] = 20;
+    assert!(matches!(parse(&long), Err(ParseError::Length { layer: Layer::Grh, .. })));
+
+    let src = MacAddr([2, 0, 0, 0, 0, 1]);
+    for control in [
+        MacControl::Pause(Pause::new(src, PauseQuanta(1))),
+        MacControl::Pfc(Pfc::new(src).with(3, PauseQuanta(1))),
+    ] {
+        let mut bytes = [0; 60];
+        control.emit(&mut bytes).unwrap();
+        let found = Packet::parse_captured([&bytes, &[]]);
+        assert!(matches!(found, Ok(Packet::MacControl(found)) if found == control));
+        let split = Packet::parse_captured([&bytes[..17], &bytes[17..]]);
+        assert!(matches!(split, Err(ParseError::SplitHeaders)));
+        bytes[14] = 0x55;
+        assert!(matches!(parse(&bytes), Err(ParseError::MacControlOpcode(_))));
+    }
+    let mut arp = [0; 60];
+    arp[12..14].copy_from_slice(&[0x08, 0x06]);
+    let not = ParseError::NotRoce { layer: Layer::Ethernet, found: 0x0806 };
+    assert_eq!(parse(&arp), Err(not));
+    let tagged = hex("0180c2000001 020000000001 8100 0005 8808 0001 0001");
+    assert_eq!(parse(&tagged), Err(ParseError::TaggedMacControl));
+    // RoCEv2 is what it was.
+    let cnp = roce_codec::FrameBuilder::cnp(
+        Some(Ethernet { dst: src, src, vlans: VlanStack::EMPTY, ethertype: EtherType::IPV6 }),
+        roce_codec::net::Ip::V6(roce_codec::net::Ipv6 {
+            traffic_class: 0,
+            flow_label: 0,
+            payload_len: 0,
+            next_header: 0,
+            hop_limit: 1,
+            src: [1; 16].into(),
+            dst: [2; 16].into(),
+        }),
+        0,
+        Qpn::new(2),
+    );
+    let mut out = [0; 128];
+    let len = cnp.emit::<Crc>([b"", b""], &mut out).unwrap();
+    let found = Packet::parse_captured([&out[..len], &[]]);
+    assert!(matches!(found, Ok(Packet::RoceV2(frame)) if frame.opcode() == Opcode::CNP));
+}
