@@ -8,8 +8,8 @@ use defmt::{Format, Formatter, write};
 use roce_crc::Crc32;
 
 use crate::ib::{
-    AethKind, AtomicAckEth, AtomicEth, EeContext, ExtHeaders, Feth, HeaderSet, LKey,
-    LinkNextHeader, Msn, PKey, Psn, QKey, Qpn, RKey, Reth, Srqn, Syndrome,
+    AethKind, AtomicAckEth, AtomicEth, Eecn, ExtHeaders, Feth, HeaderSet, LKey, LinkNextHeader,
+    Msn, PKey, Psn, QKey, Qpn, RKey, Reth, Srqn, Syndrome,
 };
 use crate::icrc::{Icrc, IcrcVerdict, NotCheckable};
 use crate::net::{EtherType, MacAddr, VlanTag, extension_name};
@@ -155,7 +155,7 @@ macro_rules! hex {
 hex! {
     Psn(Psn::get): "{=u32:#08x}";
     Qpn(Qpn::get): "{=u32:#08x}";
-    EeContext(EeContext::get): "{=u32:#08x}";
+    Eecn(Eecn::get): "{=u32:#08x}";
     Srqn(Srqn::get): "{=u32:#08x}";
     Msn(Msn::get): "{=u32:#08x}";
     PKey(|key: PKey| key.0): "{=u16:#06x}";

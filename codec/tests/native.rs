@@ -8,7 +8,7 @@ use roce_codec::ib::{
     Reth, Syndrome, VcrcVerdict,
 };
 use roce_codec::icrc::{IcrcVerdict, NotCheckable};
-use roce_codec::net::{EtherType, Ethernet, Grh, MacAddr, VlanStack, VlanTag};
+use roce_codec::net::{EtherType, Ethernet, Gid, Grh, MacAddr, VlanStack, VlanTag};
 use roce_codec::{
     Crc, EmitError, Frame, Layer, NativeBuilder, NativeFrame, NativeStart, ParseError, Route,
     SmallTable, Start,
@@ -18,6 +18,10 @@ fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> =
         text.chars().filter_map(|c| c.to_digit(16)).map(|d| u8::try_from(d).unwrap()).collect();
     digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+}
+
+fn gid(text: &str) -> Gid {
+    text.parse::<std::net::Ipv6Addr>().unwrap().into()
 }
 
 /// Lengths and LNH are left for [`NativeBuilder::set_payload_len`].
@@ -103,9 +107,9 @@ fn acknowledgements_of_infiniband_hardware() {
 /// packet there that has a GRH.
 #[test]
 fn a_multicast_of_infiniband_hardware() {
-    let sgid: std::net::Ipv6Addr = "fe80::2:c902:24:f636".parse().unwrap();
+    let sgid = gid("fe80::2:c902:24:f636");
     let mut arp = hex("0806 0000 0020 0800 14 04 0001 80 000405");
-    arp.extend(sgid.octets());
+    arp.extend(sgid.0);
     arp.extend([10, 0, 1, 34]);
     arp.extend([0; 20]);
     arp.extend([10, 0, 0, 58]);
@@ -116,7 +120,7 @@ fn a_multicast_of_infiniband_hardware() {
         next_header: Grh::IBA,
         hop_limit: 0,
         sgid,
-        dgid: "ff12:401b:ffff::ffff:ffff".parse().unwrap(),
+        dgid: gid("ff12:401b:ffff::ffff:ffff"),
     };
     let deth = Deth { qkey: QKey(0x0b1b), resv8: 0, src_qp: Qpn::new(0x405) };
     let builder = NativeBuilder {
@@ -159,8 +163,8 @@ fn roce_v1(bth: Bth, ext: ExtHeaders) -> NativeBuilder {
         pay_len: 0,
         next_header: Grh::IBA,
         hop_limit: 64,
-        sgid: "::ffff:15.0.0.2".parse().unwrap(),
-        dgid: "::ffff:15.0.0.2".parse().unwrap(),
+        sgid: gid("::ffff:15.0.0.2"),
+        dgid: gid("::ffff:15.0.0.2"),
     };
     NativeBuilder { route: Route::RoceV1(ethernet, grh), bth, ext, pad: [0; 3] }
 }

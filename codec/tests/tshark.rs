@@ -9,9 +9,8 @@ use std::path::Path;
 use std::process::Command;
 
 use roce_codec::ib::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, EeContext, ExtHeaders, Feth, HeaderKind, Ieth, ImmDt,
-    Msn, Opcode, OpcodeClass, PKey, Psn, QKey, Qpn, RKey, Rdeth, Reth, Service, Srqn, Syndrome,
-    Xrceth,
+    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Eecn, ExtHeaders, Feth, HeaderKind, Ieth, ImmDt, Msn,
+    Opcode, OpcodeClass, PKey, Psn, QKey, Qpn, RKey, Rdeth, Reth, Service, Srqn, Syndrome, Xrceth,
 };
 use roce_codec::net::{EtherType, Ethernet, Ip, Ipv4, MacAddr, Udp, VlanStack};
 use roce_codec::{Crc, Frame, FrameBuilder, Start};
@@ -46,7 +45,7 @@ fn packet(opcode: Opcode) -> Vec<u8> {
             ..Bth::new(opcode, Qpn::new(0x12_3456), Psn::new(0xab_cdef))
         },
         ext: ExtHeaders {
-            rdeth: Some(Rdeth { resv8: 0, ee_context: EeContext::new(0x65_4321) }),
+            rdeth: Some(Rdeth { resv8: 0, eecn: Eecn::new(0x65_4321) }),
             deth: Some(Deth { qkey: QKey(0x8102_0304), resv8: 0, src_qp: Qpn::new(0x0a_0b0c) }),
             xrceth: Some(Xrceth { resv8: 0, srqn: Srqn::new(0x77_6655) }),
             feth: Some(Feth(0x11)),

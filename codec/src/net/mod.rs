@@ -2,6 +2,7 @@
 //! MAC control frames that pause a link.
 
 mod ethernet;
+mod gid;
 mod grh;
 mod ip;
 mod ipv4;
@@ -11,6 +12,7 @@ mod pause;
 mod udp;
 
 pub use ethernet::{EtherType, Ethernet, VlanStack, VlanTag};
+pub use gid::Gid;
 pub use grh::Grh;
 pub use ip::{Ecn, Ip};
 pub use ipv4::Ipv4;

@@ -97,8 +97,8 @@ proptest! {
             Ieth::emit,
         );
         let [resv8, ..] = word.to_be_bytes();
-        let ee_context = roce_codec::ib::EeContext::new(word);
-        let rdeth = Rdeth { resv8, ee_context };
+        let eecn = roce_codec::ib::Eecn::new(word);
+        let rdeth = Rdeth { resv8, eecn };
         holds(rdeth, kind(HeaderKind::Rdeth), 4, Rdeth::parse, Rdeth::emit);
         let xrceth = Xrceth { resv8, srqn: roce_codec::ib::Srqn::new(word) };
         holds(xrceth, kind(HeaderKind::Xrceth), 4, Xrceth::parse, Xrceth::emit);

@@ -7,7 +7,9 @@ use roce_codec::ib::{
     Bth, ExtHeaders, Lid, LinkNextHeader, Lrh, Opcode, Psn, Qpn, VCRC_LEN, VcrcVerdict,
 };
 use roce_codec::icrc::{IcrcVerdict, NotCheckable};
-use roce_codec::net::{EtherType, Ethernet, Grh, MacAddr, MacControl, Pause, PauseQuanta, Pfc};
+use roce_codec::net::{
+    EtherType, Ethernet, Gid, Grh, MacAddr, MacControl, Pause, PauseQuanta, Pfc,
+};
 use roce_codec::{
     Crc, EmitError, Layer, NativeBuilder, NativeFrame, NativeStart, ParseError, Route, SmallTable,
 };
@@ -37,8 +39,8 @@ pub(crate) fn grh() -> impl Strategy<Value = Grh> {
             pay_len,
             next_header,
             hop_limit,
-            sgid: sgid.into(),
-            dgid: dgid.into(),
+            sgid: Gid(sgid),
+            dgid: Gid(dgid),
         },
     )
 }
@@ -131,8 +133,8 @@ fn plain(opcode: Opcode) -> [NativeBuilder; 4] {
         pay_len: 0,
         next_header: 0x1b,
         hop_limit: 7,
-        sgid: [8; 16].into(),
-        dgid: [9; 16].into(),
+        sgid: Gid([8; 16]),
+        dgid: Gid([9; 16]),
     };
     let ethernet = Ethernet {
         dst: MacAddr([2, 0, 0, 0, 0, 2]),

@@ -46,8 +46,8 @@ fn grh() -> Grh {
         pay_len: 0,
         next_header: Grh::IBA,
         hop_limit: 0x3f,
-        sgid: "fe80::1:2:3:4".parse().unwrap(),
-        dgid: "2001:db8::9".parse().unwrap(),
+        sgid: "fe80::1:2:3:4".parse::<std::net::Ipv6Addr>().unwrap().into(),
+        dgid: "2001:db8::9".parse::<std::net::Ipv6Addr>().unwrap().into(),
     }
 }
 

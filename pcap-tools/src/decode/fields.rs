@@ -104,7 +104,7 @@ fn bth_fields(object: &mut Object<'_>, frame: &Frame<'_>) -> io::Result<()> {
 fn ext_fields(object: &mut Object<'_>, frame: &Frame<'_>) -> io::Result<()> {
     let ext = frame.ext_headers();
     if let Some(rdeth) = ext.rdeth {
-        object.raw("infiniband.rdeth.eecnxt", rdeth.ee_context.get())?;
+        object.raw("infiniband.rdeth.eecnxt", rdeth.eecn.get())?;
     }
     if let Some(deth) = ext.deth {
         object

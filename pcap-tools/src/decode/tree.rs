@@ -128,7 +128,7 @@ fn extension_headers(tree: &mut Tree<'_>, frame: &Frame<'_>) -> io::Result<()> {
     let ext = frame.ext_headers();
     if let Some(rdeth) = ext.rdeth {
         tree.heading("RDETH")?;
-        tree.field("E2E context", rdeth.ee_context)?;
+        tree.field("E2E context", rdeth.eecn)?;
     }
     if let Some(deth) = ext.deth {
         tree.heading("DETH")?;
