@@ -19,7 +19,6 @@ use crate::{Frame, Layer, NativeFrame, NativeStart, ParseError, Start};
 /// ```
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
 pub enum Packet<'a> {
     /// RoCEv2.
     RoceV2(Frame<'a>),

@@ -96,7 +96,6 @@ pub struct Pfc {
 /// A MAC control frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
 pub enum MacControl {
     /// 802.3x.
     Pause(Pause),
