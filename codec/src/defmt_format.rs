@@ -8,11 +8,11 @@ use defmt::{Format, Formatter, write};
 use roce_crc::Crc32;
 
 use crate::ib::{
-    AethKind, AtomicAckEth, AtomicEth, EeContext, ExtHeaders, Feth, HeaderSet, LKey,
-    LinkNextHeader, Msn, PKey, Psn, QKey, Qpn, RKey, Reth, Srqn, Syndrome,
+    AethKind, AtomicAckEth, AtomicEth, Eecn, ExtHeaders, Feth, HeaderSet, LKey, LinkNextHeader,
+    Msn, PKey, Psn, QKey, Qpn, RKey, Reth, Srqn, Syndrome,
 };
 use crate::icrc::{Icrc, IcrcVerdict, NotCheckable};
-use crate::net::{EtherType, MacAddr, VlanTag};
+use crate::net::{EtherType, MacAddr, VlanTag, extension_name};
 use crate::{EmitError, Frame, Layer, NativeFrame, ParseError, Transport};
 
 /// What `{=u64}` takes of a length.
@@ -42,11 +42,20 @@ impl Format for ParseError {
             }
             Self::Ipv4Options => write!(f, "IPv4 options, which RoCEv2 forbids"),
             Self::Ipv4HeaderLength => write!(f, "IPv4 header length below 20 bytes"),
-            Self::Ipv6Extension(number) => write!(f, "IPv6 extension header {=u8}", number),
+            Self::Ipv6Extension(number) => match extension_name(number) {
+                Some(name) => write!(f, "IPv6 {=str} header ({=u8})", name, number),
+                None => write!(f, "IPv6 extension header {=u8}", number),
+            },
             Self::Fragment => write!(f, "an IP fragment"),
             Self::RawPacket(LinkNextHeader::RawIpv6) => write!(f, "a raw IPv6 packet (LNH 1)"),
             Self::RawPacket(_) => write!(f, "a raw EtherType packet (LNH 0)"),
             Self::GrhVersion(found) => write!(f, "GRH version {=u8} is not 6", found),
+            Self::MacControlOpcode(opcode) => {
+                write!(f, "MAC control opcode {=u16:#06x} is neither PAUSE nor PFC", opcode);
+            }
+            Self::TaggedMacControl => {
+                write!(f, "a MAC control frame with a VLAN tag, which 802.3 forbids");
+            }
             Self::TooManyVlanTags => write!(f, "more VLAN tags than three"),
             Self::Length { layer, field, expected } => write!(
                 f,
@@ -152,7 +161,7 @@ macro_rules! hex {
 hex! {
     Psn(Psn::get): "{=u32:#08x}";
     Qpn(Qpn::get): "{=u32:#08x}";
-    EeContext(EeContext::get): "{=u32:#08x}";
+    Eecn(Eecn::get): "{=u32:#08x}";
     Srqn(Srqn::get): "{=u32:#08x}";
     Msn(Msn::get): "{=u32:#08x}";
     PKey(|key: PKey| key.0): "{=u16:#06x}";

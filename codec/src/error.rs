@@ -3,6 +3,7 @@
 use core::fmt;
 
 use crate::ib::{HeaderKind, LinkNextHeader};
+use crate::net::extension_name;
 
 /// The layer an error speaks of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -17,6 +18,8 @@ pub enum Layer {
     Ipv4,
     /// IPv6.
     Ipv6,
+    /// An Ethernet MAC control frame.
+    MacControl,
     /// UDP.
     Udp,
     /// The local route header of native InfiniBand.
@@ -40,6 +43,7 @@ impl fmt::Display for Layer {
             Self::Vlan => f.write_str("VLAN"),
             Self::Ipv4 => f.write_str("IPv4"),
             Self::Ipv6 => f.write_str("IPv6"),
+            Self::MacControl => f.write_str("MAC control"),
             Self::Udp => f.write_str("UDP"),
             Self::Lrh => f.write_str("LRH"),
             Self::Grh => f.write_str("GRH"),
@@ -84,6 +88,10 @@ pub enum ParseError {
     RawPacket(LinkNextHeader),
     /// A GRH whose version is not 6.
     GrhVersion(u8),
+    /// A MAC control frame that is neither PAUSE nor PFC; carries its opcode.
+    MacControlOpcode(u16),
+    /// A MAC control frame with a VLAN tag.
+    TaggedMacControl,
     /// More VLAN tags than [`crate::net::VlanStack::MAX`].
     TooManyVlanTags,
     /// A length field contradicts another one or its own layer's header.
@@ -116,11 +124,20 @@ impl fmt::Display for ParseError {
             }
             Self::Ipv4Options => f.write_str("IPv4 options, which RoCEv2 forbids"),
             Self::Ipv4HeaderLength => f.write_str("IPv4 header length below 20 bytes"),
-            Self::Ipv6Extension(number) => write!(f, "IPv6 extension header {number}"),
+            Self::Ipv6Extension(number) => match extension_name(number) {
+                Some(name) => write!(f, "IPv6 {name} header ({number})"),
+                None => write!(f, "IPv6 extension header {number}"),
+            },
             Self::Fragment => f.write_str("an IP fragment"),
             Self::RawPacket(LinkNextHeader::RawIpv6) => f.write_str("a raw IPv6 packet (LNH 1)"),
             Self::RawPacket(_) => f.write_str("a raw EtherType packet (LNH 0)"),
             Self::GrhVersion(found) => write!(f, "GRH version {found} is not 6"),
+            Self::MacControlOpcode(opcode) => {
+                write!(f, "MAC control opcode {opcode:#06x} is neither PAUSE nor PFC")
+            }
+            Self::TaggedMacControl => {
+                f.write_str("a MAC control frame with a VLAN tag, which 802.3 forbids")
+            }
             Self::TooManyVlanTags => f.write_str("more VLAN tags than three"),
             Self::Length { layer, field, expected } => {
                 write!(f, "{layer} length field says {field}, {expected} expected")

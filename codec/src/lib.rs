@@ -64,6 +64,7 @@ mod defmt_format;
 mod error;
 mod frame;
 mod native;
+mod packet;
 mod transport;
 mod wire;
 
@@ -77,5 +78,6 @@ pub use builder::FrameBuilder;
 pub use error::{EmitError, Layer, ParseError};
 pub use frame::{Frame, Start};
 pub use native::{NativeBuilder, NativeFrame, NativeStart, Route};
+pub use packet::Packet;
 pub use roce_crc::{Crc, Crc32, NibbleTable, Shift, SmallTable, combine};
 pub use transport::{Pad, Transport};

@@ -1,6 +1,7 @@
 //! A packet that is not RoCEv2: [`NativeFrame`], native InfiniBand and RoCE v1.
 
 mod builder;
+mod diagnosis;
 
 use core::ops::Deref;
 
@@ -266,7 +267,7 @@ impl<'a> NativeFrame<'a> {
         match (self.computed_vcrc(), self.vcrc()) {
             (Some(expected), Some(found)) if expected == found => VcrcVerdict::Valid,
             (Some(expected), Some(found)) => VcrcVerdict::Invalid { expected, found },
-            (None, _) if self.missing() > 0 => VcrcVerdict::Truncated,
+            (None, _) if self.lrh().is_some() => VcrcVerdict::Truncated,
             _ => VcrcVerdict::Absent,
         }
     }

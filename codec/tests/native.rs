@@ -7,8 +7,8 @@ use roce_codec::ib::{
     Aeth, Bth, Deth, ExtHeaders, Lid, LinkNextHeader, Lrh, Msn, Opcode, PKey, Psn, QKey, Qpn, RKey,
     Reth, Syndrome, VcrcVerdict,
 };
-use roce_codec::icrc::{IcrcVerdict, NotCheckable};
-use roce_codec::net::{EtherType, Ethernet, Grh, MacAddr, VlanStack, VlanTag};
+use roce_codec::icrc::{Field, Fields, IcrcMistake, IcrcVerdict, NotCheckable};
+use roce_codec::net::{EtherType, Ethernet, Gid, Grh, MacAddr, VlanStack, VlanTag};
 use roce_codec::{
     Crc, EmitError, Frame, Layer, NativeBuilder, NativeFrame, NativeStart, ParseError, Route,
     SmallTable, Start,
@@ -18,6 +18,10 @@ fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> =
         text.chars().filter_map(|c| c.to_digit(16)).map(|d| u8::try_from(d).unwrap()).collect();
     digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+}
+
+fn gid(text: &str) -> Gid {
+    text.parse::<std::net::Ipv6Addr>().unwrap().into()
 }
 
 /// Lengths and LNH are left for [`NativeBuilder::set_payload_len`].
@@ -103,9 +107,9 @@ fn acknowledgements_of_infiniband_hardware() {
 /// packet there that has a GRH.
 #[test]
 fn a_multicast_of_infiniband_hardware() {
-    let sgid: std::net::Ipv6Addr = "fe80::2:c902:24:f636".parse().unwrap();
+    let sgid = gid("fe80::2:c902:24:f636");
     let mut arp = hex("0806 0000 0020 0800 14 04 0001 80 000405");
-    arp.extend(sgid.octets());
+    arp.extend(sgid.0);
     arp.extend([10, 0, 1, 34]);
     arp.extend([0; 20]);
     arp.extend([10, 0, 0, 58]);
@@ -116,7 +120,7 @@ fn a_multicast_of_infiniband_hardware() {
         next_header: Grh::IBA,
         hop_limit: 0,
         sgid,
-        dgid: "ff12:401b:ffff::ffff:ffff".parse().unwrap(),
+        dgid: gid("ff12:401b:ffff::ffff:ffff"),
     };
     let deth = Deth { qkey: QKey(0x0b1b), resv8: 0, src_qp: Qpn::new(0x405) };
     let builder = NativeBuilder {
@@ -159,8 +163,8 @@ fn roce_v1(bth: Bth, ext: ExtHeaders) -> NativeBuilder {
         pay_len: 0,
         next_header: Grh::IBA,
         hop_limit: 64,
-        sgid: "::ffff:15.0.0.2".parse().unwrap(),
-        dgid: "::ffff:15.0.0.2".parse().unwrap(),
+        sgid: gid("::ffff:15.0.0.2"),
+        dgid: gid("::ffff:15.0.0.2"),
     };
     NativeBuilder { route: Route::RoceV1(ethernet, grh), bth, ext, pad: [0; 3] }
 }
@@ -415,4 +419,86 @@ fn crcs_that_cannot_be_checked_say_why() {
     assert_eq!(frame(&damaged).bth().pkey, PKey(0xfeff));
     assert!(matches!(frame(&damaged).verify_icrc(), IcrcVerdict::Invalid { .. }));
     assert!(matches!(frame(&damaged).verify_vcrc(), VcrcVerdict::Invalid { .. }));
+}
+
+#[test]
+fn an_ethernet_frame_is_what_its_ethertype_says() {
+    use roce_codec::Packet;
+    use roce_codec::net::{MacControl, Pause, PauseQuanta, Pfc};
+
+    let parse =
+        |bytes: &[u8]| Packet::parse_captured([bytes, &[]]).map(|packet| format!("{packet:?}"));
+    let roce_v1 = built(roce_v1_write(), b"12345");
+    assert!(matches!(Packet::parse_captured([&roce_v1, &[]]), Ok(Packet::RoceV1(_))));
+    let cut = Packet::parse_captured([&roce_v1[..roce_v1.len() - 5], &[]]);
+    assert!(matches!(cut, Ok(Packet::RoceV1(frame)) if frame.missing() == 5));
+    let mut long = roce_v1.clone();
+    long[19] = 20;
+    assert!(matches!(parse(&long), Err(ParseError::Length { layer: Layer::Grh, .. })));
+
+    let src = MacAddr([2, 0, 0, 0, 0, 1]);
+    for control in [
+        MacControl::Pause(Pause::new(src, PauseQuanta(1))),
+        MacControl::Pfc(Pfc::new(src).with(3, PauseQuanta(1))),
+    ] {
+        let mut bytes = [0; 60];
+        control.emit(&mut bytes).unwrap();
+        let found = Packet::parse_captured([&bytes, &[]]);
+        assert!(matches!(found, Ok(Packet::MacControl(found)) if found == control));
+        let split = Packet::parse_captured([&bytes[..17], &bytes[17..]]);
+        assert!(matches!(split, Err(ParseError::SplitHeaders)));
+        bytes[14] = 0x55;
+        assert!(matches!(parse(&bytes), Err(ParseError::MacControlOpcode(_))));
+    }
+    let mut arp = [0; 60];
+    arp[12..14].copy_from_slice(&[0x08, 0x06]);
+    let not = ParseError::NotRoce { layer: Layer::Ethernet, found: 0x0806 };
+    assert_eq!(parse(&arp), Err(not));
+    let tagged = hex("0180c2000001 020000000001 8100 0005 8808 0001 0001");
+    assert_eq!(parse(&tagged), Err(ParseError::TaggedMacControl));
+    // RoCEv2 is what it was.
+    let cnp = roce_codec::FrameBuilder::cnp(
+        Some(Ethernet { dst: src, src, vlans: VlanStack::EMPTY, ethertype: EtherType::IPV6 }),
+        roce_codec::net::Ip::V6(roce_codec::net::Ipv6 {
+            traffic_class: 0,
+            flow_label: 0,
+            payload_len: 0,
+            next_header: 0,
+            hop_limit: 1,
+            src: [1; 16].into(),
+            dst: [2; 16].into(),
+        }),
+        0,
+        Qpn::new(2),
+    );
+    let mut out = [0; 128];
+    let len = cnp.emit::<Crc>([b"", b""], &mut out).unwrap();
+    let found = Packet::parse_captured([&out[..len], &[]]);
+    assert!(matches!(found, Ok(Packet::RoceV2(frame)) if frame.opcode() == Opcode::CNP));
+}
+
+/// The mistakes around the LRH that `icrc::diagnosis` knows, in whole packets: the ICRC as a sender
+/// would compute it that forgets one field.
+#[test]
+fn a_wrong_icrc_around_the_local_route_header_is_explained() {
+    let packet = [
+        0x90, 0x52, 0x00, 0x07, 0x00, 0x07, 0x00, 0x03, // LRH: VL 9, SL 5
+        0x04, 0x40, 0xff, 0xff, 0x00, 0x00, 0x01, 0x23, 0x80, 0x00, 0x00, 0x05, // BTH
+        b'p', b'i', b'n', b'g', 0, 0, 0, 0,
+    ];
+    let seal = |change: fn(&mut [u8])| {
+        let mut covered = packet[..24].to_vec();
+        covered[0] |= 0xf0;
+        covered[12] = 0xff;
+        change(&mut covered);
+        let mut sealed = packet.to_vec();
+        sealed[24..28].copy_from_slice(&crc32fast::hash(&covered).to_le_bytes());
+        let frame = NativeFrame::parse([&sealed[..28], &[]], NativeStart::Lrh).unwrap();
+        frame.diagnose_icrc().map(|diagnosis| diagnosis.mistake())
+    };
+    assert_eq!(seal(|_| ()), None, "it is right");
+    let lane = Fields::of(&[Field::VirtualLane]);
+    let route = Fields::of(&[Field::LocalRoute]);
+    assert_eq!(seal(|covered| covered[0] = 0x92), Some(IcrcMistake::Unmasked(lane)));
+    assert_eq!(seal(|covered| covered[..8].fill(0xff)), Some(IcrcMistake::Overmasked(route)));
 }

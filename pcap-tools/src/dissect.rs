@@ -1,17 +1,21 @@
-//! From a captured packet to a RoCEv2 frame, or why there is none.
+//! From a captured packet to a RoCEv2 frame, or what else it is, or why nothing is read in it.
 
 use std::fmt;
 
-use roce_codec::net::ROCE_V2_PORT;
-use roce_codec::{Frame, Layer, ParseError, Start};
+use roce_codec::net::{MacControl, ROCE_V2_PORT};
+use roce_codec::{Frame, Layer, NativeFrame, NativeStart, ParseError, Start};
 
-use crate::capture::{LinkError, Packet};
+use crate::capture::{LinkError, LinkType, Packet};
 
 /// What a captured packet turned out to be.
 #[derive(Debug, Clone, Copy)]
 pub enum Dissected<'a> {
     /// A RoCEv2 packet. The capture may have cut its payload ([`Frame::missing`]).
     Roce(Frame<'a>),
+    /// RoCE v1 or native InfiniBand. The capture may have cut its payload.
+    Native(NativeFrame<'a>),
+    /// A PAUSE or PFC frame.
+    MacControl(MacControl),
     /// Sent to RoCEv2's port, but not a RoCEv2 packet that can be read.
     Malformed(Malformed),
     /// Another protocol.
@@ -80,12 +84,24 @@ pub fn dissect<'a>(packet: &Packet<'a>) -> Dissected<'a> {
     let Some(link) = packet.link else {
         return Dissected::Other(Other::UndeclaredInterface);
     };
+    if link == LinkType::INFINIBAND {
+        return match NativeFrame::parse_captured([packet.data, &[]], NativeStart::Lrh) {
+            Ok(frame) => Dissected::Native(frame),
+            Err(error) => Dissected::Other(Other::Protocol(error)),
+        };
+    }
     let (start, bytes) = match link.locate(packet.data) {
         Ok(located) => located,
         Err(error) => return Dissected::Other(Other::Link(error)),
     };
-    match Frame::parse_captured([bytes, &[]], start) {
-        Ok(frame) => Dissected::Roce(frame),
+    let parsed = match start {
+        Start::Ethernet => roce_codec::Packet::parse_captured([bytes, &[]]),
+        start => Frame::parse_captured([bytes, &[]], start).map(roce_codec::Packet::RoceV2),
+    };
+    match parsed {
+        Ok(roce_codec::Packet::RoceV2(frame)) => Dissected::Roce(frame),
+        Ok(roce_codec::Packet::RoceV1(frame)) => Dissected::Native(frame),
+        Ok(roce_codec::Packet::MacControl(frame)) => Dissected::MacControl(frame),
         Err(error) => unreadable(start, bytes, error),
     }
 }

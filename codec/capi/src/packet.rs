@@ -4,8 +4,8 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use roce_codec::FrameBuilder;
 use roce_codec::ib::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, EeContext, ExtHeaders, Feth, HeaderKind, HeaderSet,
-    Ieth, ImmDt, Msn, Opcode, PKey, Psn, QKey, Qpn, RKey, Rdeth, Reth, Srqn, Syndrome, Xrceth,
+    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Eecn, ExtHeaders, Feth, HeaderKind, HeaderSet, Ieth,
+    ImmDt, Msn, Opcode, PKey, Psn, QKey, Qpn, RKey, Rdeth, Reth, Srqn, Syndrome, Xrceth,
 };
 use roce_codec::net::{EtherType, Ethernet, Ip, Ipv4, Ipv6, MacAddr, Udp, VlanStack, VlanTag};
 use zerocopy::FromZeros;
@@ -246,7 +246,7 @@ fn ext_to_c(from: &ExtHeaders) -> roce_ext {
     let mut to: roce_ext = FromZeros::new_zeroed();
     if let Some(rdeth) = from.rdeth {
         to.present |= ROCE_HEADER_RDETH;
-        to.rdeth = u32::from(rdeth.resv8) << 24 | rdeth.ee_context.get();
+        to.rdeth = u32::from(rdeth.resv8) << 24 | rdeth.eecn.get();
     }
     if let Some(deth) = from.deth {
         to.present |= ROCE_HEADER_DETH;
@@ -300,10 +300,8 @@ fn ext_to_c(from: &ExtHeaders) -> roce_ext {
 fn ext_from_c(from: &roce_ext) -> ExtHeaders {
     let has = |bit: u16| from.present & bit != 0;
     ExtHeaders {
-        rdeth: has(ROCE_HEADER_RDETH).then_some(Rdeth {
-            resv8: from.rdeth.to_be_bytes()[0],
-            ee_context: EeContext::new(from.rdeth),
-        }),
+        rdeth: has(ROCE_HEADER_RDETH)
+            .then_some(Rdeth { resv8: from.rdeth.to_be_bytes()[0], eecn: Eecn::new(from.rdeth) }),
         deth: has(ROCE_HEADER_DETH).then_some(Deth {
             qkey: QKey(from.deth.qkey),
             resv8: from.deth.resv8,

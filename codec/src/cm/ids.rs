@@ -24,22 +24,3 @@ impl fmt::Display for CaGuid {
         write!(f, "{:#018x}", self.0)
     }
 }
-
-/// An end-to-end context number of reliable datagrams, 24 bits; 0 for every other service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Eecn(u32);
-
-impl Eecn {
-    /// From the lower 24 bits of `value`.
-    #[must_use]
-    pub const fn new(value: u32) -> Self {
-        Self(value & 0x00ff_ffff)
-    }
-
-    /// The number, 0 to 0xFFFFFF.
-    #[must_use]
-    pub const fn get(self) -> u32 {
-        self.0
-    }
-}

@@ -150,4 +150,36 @@ mod tests {
         assert_eq!(with_ipv6(&[(60, 0); 9], 17, 0, 53), ParseError::Ipv6Extension(60), "too long");
         assert_eq!(with_ipv6(&[(60, 255)], 60, 0, 53), ParseError::Ipv6Extension(60), "cut");
     }
+
+    #[test]
+    fn each_extension_header_is_refused_by_name() {
+        for (number, named) in [
+            (0, "IPv6 hop-by-hop options header (0)"),
+            (43, "IPv6 routing header (43)"),
+            (44, "an IP fragment"),
+            (51, "IPv6 authentication header (51)"),
+            (60, "IPv6 destination options header (60)"),
+            (135, "IPv6 mobility header (135)"),
+            (139, "IPv6 host identity header (139)"),
+            (140, "IPv6 shim6 header (140)"),
+        ] {
+            let units = if number == 51 { 4 } else { 0 };
+            assert_eq!(with_ipv6(&[(number, units)], 17, 0, 4791).to_string(), named);
+        }
+        // What a capture cut inside the header shows of it.
+        for (number, named) in [(0, "hop-by-hop options header (0)"), (44, "fragment header (44)")]
+        {
+            let mut packet = [0; 47];
+            packet[0] = 0x60;
+            packet[5] = 200;
+            packet[6] = number;
+            let error = Frame::parse([&packet, &[]], Start::Ip).unwrap_err();
+            assert_eq!(error.to_string(), ["IPv6 ", named].concat());
+        }
+        assert_eq!(
+            with_ipv4(17, 0x4000, 1, 4791).to_string(),
+            "IPv4 options, which RoCEv2 forbids"
+        );
+        assert_eq!(with_ipv4(17, 0x2000, 0, 4791).to_string(), "an IP fragment");
+    }
 }

@@ -68,8 +68,8 @@ impl Msn {
 }
 
 id24! {
-    /// An end-to-end context of reliable datagrams, 24 bits.
-    EeContext
+    /// An end-to-end context number of reliable datagrams, 24 bits; 0 for every other service.
+    Eecn
 }
 
 id24! {

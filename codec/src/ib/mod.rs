@@ -26,7 +26,7 @@ pub use bth::Bth;
 pub use deth::Deth;
 pub use ext::{ExtHeaders, HeaderKind, HeaderSet};
 pub use feth::Feth;
-pub use ids::{EeContext, LKey, Lid, Msn, PKey, QKey, Qpn, RKey, Srqn};
+pub use ids::{Eecn, LKey, Lid, Msn, PKey, QKey, Qpn, RKey, Srqn};
 pub use ieth::Ieth;
 pub use immdt::ImmDt;
 pub use lrh::{LinkNextHeader, Lrh};

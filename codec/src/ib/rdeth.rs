@@ -12,7 +12,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{EeContext, HeaderKind};
+use super::{Eecn, HeaderKind};
 use crate::wire::{put, take, to_u24, u24};
 use crate::{EmitError, Layer, ParseError};
 
@@ -20,7 +20,7 @@ use crate::{EmitError, Layer, ParseError};
 #[repr(C)]
 struct RdethWire {
     resv8: u8,
-    ee_context: [u8; 3],
+    eecn: [u8; 3],
 }
 
 /// Which end-to-end context a reliable datagram belongs to.
@@ -30,7 +30,7 @@ pub struct Rdeth {
     /// Reserved, 8 bits.
     pub resv8: u8,
     /// The receiver's end-to-end context.
-    pub ee_context: EeContext,
+    pub eecn: Eecn,
 }
 
 impl Rdeth {
@@ -43,7 +43,7 @@ impl Rdeth {
     /// [`ParseError::Truncated`].
     pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
         let (wire, _) = take::<RdethWire>(bytes, Layer::Ext(HeaderKind::Rdeth))?;
-        Ok(Self { resv8: wire.resv8, ee_context: EeContext::new(u24(wire.ee_context)) })
+        Ok(Self { resv8: wire.resv8, eecn: Eecn::new(u24(wire.eecn)) })
     }
 
     /// Writes the header at the front of `out`.
@@ -51,7 +51,7 @@ impl Rdeth {
     /// # Errors
     /// [`EmitError::NoRoom`].
     pub fn emit(&self, out: &mut [u8]) -> Result<(), EmitError> {
-        put(&RdethWire { resv8: self.resv8, ee_context: to_u24(self.ee_context.get()) }, out)
+        put(&RdethWire { resv8: self.resv8, eecn: to_u24(self.eecn.get()) }, out)
     }
 }
 
@@ -63,7 +63,7 @@ mod tests {
     fn fields_by_hand() {
         let bytes = [0x5a, 0x12, 0x34, 0x56];
         let rdeth = Rdeth::parse(&bytes).unwrap();
-        assert_eq!((rdeth.resv8, rdeth.ee_context.get()), (0x5a, 0x12_3456));
+        assert_eq!((rdeth.resv8, rdeth.eecn.get()), (0x5a, 0x12_3456));
         let mut out = [0; 4];
         rdeth.emit(&mut out).unwrap();
         assert_eq!(out, bytes);

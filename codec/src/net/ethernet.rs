@@ -40,6 +40,8 @@ impl EtherType {
     pub const QINQ: Self = Self(0x88a8);
     /// The service tag of devices older than 802.1ad.
     pub const QINQ_OLD: Self = Self(0x9100);
+    /// MAC control: PAUSE and PFC.
+    pub const MAC_CONTROL: Self = Self(0x8808);
     /// RoCE v1: a GRH follows.
     pub const ROCE_V1: Self = Self(0x8915);
 

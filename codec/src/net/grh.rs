@@ -18,11 +18,10 @@
 //! payload length counts what follows up to and with the ICRC. In the ICRC the traffic class, the
 //! flow label and the hop limit count as ones.
 
-use core::net::Ipv6Addr;
-
 use zerocopy::byteorder::{BE, U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use super::Gid;
 use crate::wire::{put, take};
 use crate::{EmitError, Layer, ParseError};
 
@@ -52,9 +51,9 @@ pub struct Grh {
     /// Hop limit.
     pub hop_limit: u8,
     /// Source.
-    pub sgid: Ipv6Addr,
+    pub sgid: Gid,
     /// Destination.
-    pub dgid: Ipv6Addr,
+    pub dgid: Gid,
 }
 
 impl Grh {
@@ -85,8 +84,8 @@ impl Grh {
             pay_len: self.pay_len.into(),
             next_header: self.next_header,
             hop_limit: self.hop_limit,
-            sgid: self.sgid.octets(),
-            dgid: self.dgid.octets(),
+            sgid: self.sgid.0,
+            dgid: self.dgid.0,
         };
         put(&wire, out)
     }
@@ -121,14 +120,16 @@ impl GrhWire {
             pay_len: self.pay_len.get(),
             next_header: self.next_header,
             hop_limit: self.hop_limit,
-            sgid: self.sgid.into(),
-            dgid: self.dgid.into(),
+            sgid: Gid(self.sgid),
+            dgid: Gid(self.dgid),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use core::net::Ipv6Addr;
+
     use super::*;
 
     #[test]
@@ -139,8 +140,8 @@ mod tests {
             pay_len: 0x1234,
             next_header: Grh::IBA,
             hop_limit: 64,
-            sgid: Ipv6Addr::new(0xfe80, 0, 0, 0, 2, 0xc902, 0x24, 0xf636),
-            dgid: Ipv6Addr::new(0xff12, 0x401b, 0xffff, 0, 0, 0, 0xffff, 0xffff),
+            sgid: Ipv6Addr::new(0xfe80, 0, 0, 0, 2, 0xc902, 0x24, 0xf636).into(),
+            dgid: Ipv6Addr::new(0xff12, 0x401b, 0xffff, 0, 0, 0, 0xffff, 0xffff).into(),
         };
         let mut out = [0; 40];
         grh.emit(&mut out).unwrap();

@@ -88,6 +88,22 @@ impl Ipv6 {
     }
 }
 
+/// The name of an extension header that may stand before UDP (IANA's list of RFC 7045).
+#[must_use]
+pub(crate) const fn extension_name(number: u8) -> Option<&'static str> {
+    Some(match number {
+        0 => "hop-by-hop options",
+        43 => "routing",
+        44 => "fragment",
+        51 => "authentication",
+        60 => "destination options",
+        135 => "mobility",
+        139 => "host identity",
+        140 => "shim6",
+        _ => return None,
+    })
+}
+
 impl Ipv6Wire {
     #[inline]
     pub(crate) fn check(&self) -> Result<(), ParseError> {

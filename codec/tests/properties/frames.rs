@@ -70,10 +70,7 @@ fn plain(opcode: Opcode, ipv6: bool, vlans: u16) -> FrameBuilder {
         assert!(stack.push(VlanTag::new(5, 100 + vid)));
     }
     let every = ExtHeaders {
-        rdeth: Some(roce_codec::ib::Rdeth {
-            resv8: 0,
-            ee_context: roce_codec::ib::EeContext::new(0x11_2233),
-        }),
+        rdeth: Some(roce_codec::ib::Rdeth { resv8: 0, eecn: roce_codec::ib::Eecn::new(0x11_2233) }),
         deth: Some(roce_codec::ib::Deth {
             qkey: roce_codec::ib::QKey(0x8001_0000),
             resv8: 0x5c,

@@ -1,13 +1,13 @@
 //! Every header: each bit survives, each truncation is an error that names what is missing, and
 //! no bytes are refused that the specification does not refuse.
 
-use super::arbitrary;
+use super::{arbitrary, native};
 use proptest::prelude::*;
 use roce_codec::ib::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Feth, HeaderKind, Ieth, ImmDt, Msn, PathMtu, Psn,
-    Qpn, Rdeth, Reth, Xrceth,
+    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Feth, HeaderKind, Ieth, ImmDt, Lrh, Msn, PathMtu,
+    Psn, Qpn, Rdeth, Reth, Xrceth,
 };
-use roce_codec::net::{Ethernet, Ipv4, Ipv6, Udp};
+use roce_codec::net::{Ethernet, Grh, Ipv4, Ipv6, Udp};
 use roce_codec::{EmitError, Layer, ParseError};
 
 /// Parses what was emitted, checks it and every truncation, and flips every bit.
@@ -38,7 +38,10 @@ fn holds<T: Copy + PartialEq + std::fmt::Debug>(
         flipped[bit / 8] ^= 1 << (bit % 8);
         // IP's version and header length are not values; they are checked.
         let Ok(other) = parse(&flipped) else {
-            assert!(matches!(layer, Layer::Ipv4 | Layer::Ipv6) && bit < 8, "bit {bit}");
+            assert!(
+                matches!(layer, Layer::Ipv4 | Layer::Ipv6 | Layer::Grh) && bit < 8,
+                "bit {bit}"
+            );
             continue;
         };
         assert_ne!(other, value, "bit {bit} is lost");
@@ -94,8 +97,8 @@ proptest! {
             Ieth::emit,
         );
         let [resv8, ..] = word.to_be_bytes();
-        let ee_context = roce_codec::ib::EeContext::new(word);
-        let rdeth = Rdeth { resv8, ee_context };
+        let eecn = roce_codec::ib::Eecn::new(word);
+        let rdeth = Rdeth { resv8, eecn };
         holds(rdeth, kind(HeaderKind::Rdeth), 4, Rdeth::parse, Rdeth::emit);
         let xrceth = Xrceth { resv8, srqn: roce_codec::ib::Srqn::new(word) };
         holds(xrceth, kind(HeaderKind::Xrceth), 4, Xrceth::parse, Xrceth::emit);
@@ -109,6 +112,16 @@ proptest! {
     #[test]
     fn ipv6(value in arbitrary::ipv6()) {
         holds(value, Layer::Ipv6, 40, Ipv6::parse, Ipv6::emit);
+    }
+
+    #[test]
+    fn lrh(value in native::lrh()) {
+        holds(value, Layer::Lrh, 8, Lrh::parse, Lrh::emit);
+    }
+
+    #[test]
+    fn grh(value in native::grh()) {
+        holds(value, Layer::Grh, 40, Grh::parse, Grh::emit);
     }
 
     #[test]
@@ -152,7 +165,7 @@ proptest! {
         }
         back_to_bytes!(
             Bth: 12, Reth: 16, Aeth: 4, AtomicEth: 28, AtomicAckEth: 8, Deth: 8, ImmDt: 4,
-            Ieth: 4, Feth: 4, Rdeth: 4, Xrceth: 4, Udp: 8
+            Ieth: 4, Feth: 4, Rdeth: 4, Xrceth: 4, Lrh: 8, Udp: 8
         );
         for result in [
             Ipv4::parse(&bytes).map(|_| ()),

@@ -4,3 +4,4 @@
 mod arbitrary;
 mod frames;
 mod headers;
+mod native;

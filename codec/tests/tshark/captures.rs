@@ -9,7 +9,7 @@ use roce_codec::{Frame, ParseError, Start};
 
 use crate::opcodes::in_wireshark;
 use crate::packets::{captures, packets};
-use crate::{number, tshark, write_pcap};
+use crate::{ETHERNET, number, tshark, write_pcap};
 
 /// A field as both can write it.
 #[derive(Debug, Clone, PartialEq)]
@@ -245,7 +245,7 @@ fn wireshark_reads_tagged_packets_as_we_do() {
         tagged.push(packet);
     }
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tagged.pcap");
-    write_pcap(&path, &tagged);
+    write_pcap(&path, ETHERNET, &tagged);
     match agree(&path, &tagged) {
         None => println!("passed over: no tshark here"),
         Some((roce, _)) => assert!(roce > 50, "{roce}"),

@@ -10,14 +10,18 @@ use std::path::Path;
 use std::process::Command;
 
 mod captures;
+mod native;
 mod opcodes;
 #[path = "../packets/mod.rs"]
 mod packets;
 
-/// A classic capture file, microseconds, Ethernet.
-pub(crate) fn write_pcap(path: &Path, packets: &[Vec<u8>]) {
+/// What a capture of Ethernet says of its link.
+pub(crate) const ETHERNET: u32 = 1;
+
+/// A classic capture file, microseconds.
+pub(crate) fn write_pcap(path: &Path, link_type: u32, packets: &[Vec<u8>]) {
     let mut file = Vec::new();
-    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65535, 1] {
+    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65535, link_type] {
         file.extend(word.to_le_bytes());
     }
     for (packet, second) in packets.iter().zip(0_u32..) {

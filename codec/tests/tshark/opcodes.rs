@@ -4,18 +4,17 @@
 use std::path::Path;
 
 use roce_codec::ib::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, EeContext, ExtHeaders, Feth, HeaderKind, Ieth, ImmDt,
-    Msn, Opcode, OpcodeClass, PKey, Psn, QKey, Qpn, RKey, Rdeth, Reth, Service, Srqn, Syndrome,
-    Xrceth,
+    Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Eecn, ExtHeaders, Feth, HeaderKind, Ieth, ImmDt, Msn,
+    Opcode, OpcodeClass, PKey, Psn, QKey, Qpn, RKey, Rdeth, Reth, Service, Srqn, Syndrome, Xrceth,
 };
 use roce_codec::net::{EtherType, Ethernet, Ip, Ipv4, MacAddr, Udp, VlanStack};
 use roce_codec::{Crc, Frame, FrameBuilder, Start};
 
-use crate::{number, tshark, write_pcap};
+use crate::{ETHERNET, number, tshark, write_pcap};
 
 const PAYLOAD: [u8; 6] = [0xd1, 0xd2, 0xd3, 0xd4, 0xd5, 0xd6];
 
-fn packet(opcode: Opcode) -> Vec<u8> {
+pub(crate) fn packet(opcode: Opcode) -> Vec<u8> {
     let mut builder = FrameBuilder {
         ethernet: Some(Ethernet {
             dst: MacAddr([2, 0, 0, 0, 0, 2]),
@@ -43,7 +42,7 @@ fn packet(opcode: Opcode) -> Vec<u8> {
             ..Bth::new(opcode, Qpn::new(0x12_3456), Psn::new(0xab_cdef))
         },
         ext: ExtHeaders {
-            rdeth: Some(Rdeth { resv8: 0, ee_context: EeContext::new(0x65_4321) }),
+            rdeth: Some(Rdeth { resv8: 0, eecn: Eecn::new(0x65_4321) }),
             deth: Some(Deth { qkey: QKey(0x8102_0304), resv8: 0, src_qp: Qpn::new(0x0a_0b0c) }),
             xrceth: Some(Xrceth { resv8: 0, srqn: Srqn::new(0x77_6655) }),
             feth: Some(Feth(0x11)),
@@ -88,7 +87,7 @@ fn wireshark_finds_the_same_headers_behind_every_opcode() {
     assert_eq!(opcodes.len(), 23 + 12 + 2);
     let packets: Vec<Vec<u8>> = opcodes.iter().map(|code| packet(*code)).collect();
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("opcodes.pcap");
-    write_pcap(&path, &packets);
+    write_pcap(&path, ETHERNET, &packets);
     let numbers = [
         "infiniband.bth.opcode",
         "infiniband.bth.p_key",

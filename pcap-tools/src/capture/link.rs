@@ -18,6 +18,8 @@ impl LinkType {
     pub const IPV4: Self = Self(228);
     /// IPv6 without any link header.
     pub const IPV6: Self = Self(229);
+    /// Native InfiniBand, from the LRH on; there is no IP header in it to be located.
+    pub const INFINIBAND: Self = Self(247);
     /// Linux cooked capture, 16 bytes (`tcpdump -i any`).
     pub const LINUX_SLL: Self = Self(113);
     /// Linux cooked capture, second version, 20 bytes.
@@ -46,6 +48,7 @@ impl fmt::Display for LinkType {
         match *self {
             Self::ETHERNET => f.write_str("Ethernet"),
             Self::RAW | Self::IPV4 | Self::IPV6 => f.write_str("raw IP"),
+            Self::INFINIBAND => f.write_str("InfiniBand"),
             Self::LINUX_SLL => f.write_str("Linux cooked"),
             Self::LINUX_SLL2 => f.write_str("Linux cooked v2"),
             Self(other) => write!(f, "link type {other}"),

@@ -120,7 +120,7 @@ impl Checker {
         match dissect(packet) {
             Dissected::Roce(frame) => self.frame(&frame, at),
             Dissected::Malformed(malformed) => self.malformed(malformed, at),
-            Dissected::Other(_) => {}
+            Dissected::Native(_) | Dissected::MacControl(_) | Dissected::Other(_) => {}
         }
         self.judge.findings()
     }

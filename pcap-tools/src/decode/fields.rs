@@ -5,9 +5,9 @@
 
 use std::io::{self, Write};
 
-use roce_codec::Frame;
-use roce_codec::icrc::IcrcVerdict;
-use roce_codec::net::Ip;
+use roce_codec::icrc::{IcrcDiagnosis, IcrcVerdict};
+use roce_codec::net::{Ethernet, Ip};
+use roce_codec::{Frame, Transport};
 
 use super::icrc_word;
 use crate::capture::Packet;
@@ -27,22 +27,32 @@ pub(super) fn roce(packet: &Packet<'_>, frame: &Frame<'_>, out: &mut dyn Write) 
     ip_fields(&mut object, frame)?;
     bth_fields(&mut object, frame)?;
     ext_fields(&mut object, frame)?;
-    object.raw("payload.len", frame.payload_len())?;
-    let hex = |bytes| format!("0x{:08x}", u32::from_be_bytes(bytes));
-    object.text("infiniband.invariant.crc", hex(frame.icrc()))?;
-    let verdict = frame.verify_icrc();
-    object.text("icrc.status", icrc_word(verdict))?;
-    if let IcrcVerdict::Invalid { expected, .. } = verdict {
-        object.text("icrc.expected", hex(expected))?;
-        if let Some(diagnosis) = frame.diagnose_icrc() {
-            object.text("icrc.diagnosis", diagnosis)?;
-        }
-    }
+    payload_fields(&mut object, frame, frame.verify_icrc(), || frame.diagnose_icrc())?;
     object.end()?;
     out.write_all(b"\n")
 }
 
-fn frame_fields(object: &mut Object<'_>, packet: &Packet<'_>) -> io::Result<()> {
+/// The payload's length, and the ICRC.
+pub(super) fn payload_fields(
+    object: &mut Object<'_>,
+    transport: &Transport<'_>,
+    verdict: IcrcVerdict,
+    diagnosis: impl FnOnce() -> Option<IcrcDiagnosis>,
+) -> io::Result<()> {
+    object.raw("payload.len", transport.payload_len())?;
+    let hex = |bytes| format!("0x{:08x}", u32::from_be_bytes(bytes));
+    object.text("infiniband.invariant.crc", hex(transport.icrc()))?;
+    object.text("icrc.status", icrc_word(verdict))?;
+    if let IcrcVerdict::Invalid { expected, .. } = verdict {
+        object.text("icrc.expected", hex(expected))?;
+        if let Some(diagnosis) = diagnosis() {
+            object.text("icrc.diagnosis", diagnosis)?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn frame_fields(object: &mut Object<'_>, packet: &Packet<'_>) -> io::Result<()> {
     object
         .raw("frame.number", packet.number)?
         .option("frame.time_epoch", packet.timestamp_ns.map(Seconds))?
@@ -51,12 +61,17 @@ fn frame_fields(object: &mut Object<'_>, packet: &Packet<'_>) -> io::Result<()> 
     Ok(())
 }
 
+pub(super) fn ethernet_fields(object: &mut Object<'_>, ethernet: &Ethernet) -> io::Result<()> {
+    object.text("eth.src", ethernet.src)?.text("eth.dst", ethernet.dst)?;
+    if let Some(tag) = ethernet.vlans.iter().last() {
+        object.raw("vlan.id", tag.vid())?.raw("vlan.priority", tag.pcp())?;
+    }
+    Ok(())
+}
+
 fn ip_fields(object: &mut Object<'_>, frame: &Frame<'_>) -> io::Result<()> {
     if let Some(ethernet) = frame.ethernet() {
-        object.text("eth.src", ethernet.src)?.text("eth.dst", ethernet.dst)?;
-        if let Some(tag) = ethernet.vlans.iter().last() {
-            object.raw("vlan.id", tag.vid())?.raw("vlan.priority", tag.pcp())?;
-        }
+        ethernet_fields(object, &ethernet)?;
     }
     match frame.ip() {
         Ip::V4(ip) => {
@@ -86,8 +101,8 @@ fn ip_fields(object: &mut Object<'_>, frame: &Frame<'_>) -> io::Result<()> {
     Ok(())
 }
 
-fn bth_fields(object: &mut Object<'_>, frame: &Frame<'_>) -> io::Result<()> {
-    let bth = frame.bth();
+pub(super) fn bth_fields(object: &mut Object<'_>, transport: &Transport<'_>) -> io::Result<()> {
+    let bth = transport.bth();
     object
         .raw("infiniband.bth.opcode", bth.opcode.0)?
         .text("opcode", bth.opcode)?
@@ -104,10 +119,10 @@ fn bth_fields(object: &mut Object<'_>, frame: &Frame<'_>) -> io::Result<()> {
     Ok(())
 }
 
-fn ext_fields(object: &mut Object<'_>, frame: &Frame<'_>) -> io::Result<()> {
-    let ext = frame.ext_headers();
+pub(super) fn ext_fields(object: &mut Object<'_>, transport: &Transport<'_>) -> io::Result<()> {
+    let ext = transport.ext_headers();
     if let Some(rdeth) = ext.rdeth {
-        object.raw("infiniband.rdeth.eecnxt", rdeth.ee_context.get())?;
+        object.raw("infiniband.rdeth.eecnxt", rdeth.eecn.get())?;
     }
     if let Some(deth) = ext.deth {
         object

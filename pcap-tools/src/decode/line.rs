@@ -3,9 +3,9 @@
 use std::fmt;
 use std::io::{self, Write};
 
-use roce_codec::Frame;
-use roce_codec::icrc::IcrcVerdict;
+use roce_codec::icrc::{IcrcDiagnosis, IcrcVerdict};
 use roce_codec::net::Ecn;
+use roce_codec::{Frame, Transport};
 
 use super::icrc_word;
 use crate::capture::Packet;
@@ -18,23 +18,8 @@ pub(super) fn roce(
     out: &mut dyn Write,
 ) -> io::Result<()> {
     start(packet, since_ns, out)?;
-    let bth = frame.bth();
-    write!(
-        out,
-        " {} > {} {} QP {} PSN {}",
-        frame.src(),
-        frame.dst(),
-        bth.opcode,
-        bth.dest_qp,
-        bth.psn
-    )?;
-    for (set, name) in
-        [(bth.ack_req, "A"), (bth.solicited, "SE"), (bth.fecn, "FECN"), (bth.becn, "BECN")]
-    {
-        if set {
-            write!(out, " {name}")?;
-        }
-    }
+    write!(out, " {} > {}", frame.src(), frame.dst())?;
+    bth(frame, out)?;
     if Ecn::of_traffic_class(frame.traffic_class()) == Ecn::Ce {
         write!(out, " CE")?;
     }
@@ -42,15 +27,36 @@ pub(super) fn roce(
     if frame.info().payload {
         write!(out, " len={}", frame.payload_len())?;
     }
-    match frame.verify_icrc() {
-        verdict @ IcrcVerdict::Invalid { .. } => {
-            write!(out, " ICRC {verdict}")?;
-            if let Some(diagnosis) = frame.diagnose_icrc() {
-                write!(out, ": {diagnosis}")?;
-            }
-            writeln!(out)
+    icrc(frame.verify_icrc(), || frame.diagnose_icrc(), out)?;
+    writeln!(out)
+}
+
+/// Opcode, numbers and flags.
+pub(super) fn bth(transport: &Transport<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let bth = transport.bth();
+    write!(out, " {} QP {} PSN {}", bth.opcode, bth.dest_qp, bth.psn)?;
+    for (set, name) in
+        [(bth.ack_req, "A"), (bth.solicited, "SE"), (bth.fecn, "FECN"), (bth.becn, "BECN")]
+    {
+        if set {
+            write!(out, " {name}")?;
         }
-        verdict => writeln!(out, " ICRC {}", icrc_word(verdict)),
+    }
+    Ok(())
+}
+
+pub(super) fn icrc(
+    verdict: IcrcVerdict,
+    diagnosis: impl FnOnce() -> Option<IcrcDiagnosis>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    if !matches!(verdict, IcrcVerdict::Invalid { .. }) {
+        return write!(out, " ICRC {}", icrc_word(verdict));
+    }
+    write!(out, " ICRC {verdict}")?;
+    match diagnosis() {
+        Some(diagnosis) => write!(out, ": {diagnosis}"),
+        None => Ok(()),
     }
 }
 
@@ -64,7 +70,11 @@ pub(super) fn unread(
     writeln!(out, " {text}")
 }
 
-fn start(packet: &Packet<'_>, since_ns: Option<u64>, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn start(
+    packet: &Packet<'_>,
+    since_ns: Option<u64>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     match since_ns {
         Some(since) => write!(out, "{:5} {}", packet.number, Seconds(since)),
         None => write!(out, "{:5} -", packet.number),
@@ -72,7 +82,7 @@ fn start(packet: &Packet<'_>, since_ns: Option<u64>, out: &mut dyn Write) -> io:
 }
 
 /// The values of the extension headers, each behind its name.
-struct Headers<'f, 'a>(&'f Frame<'a>);
+pub(super) struct Headers<'f, 'a>(pub(super) &'f Transport<'a>);
 
 impl fmt::Display for Headers<'_, '_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

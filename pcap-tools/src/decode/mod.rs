@@ -2,6 +2,8 @@
 
 mod fields;
 mod line;
+mod native;
+mod pause;
 mod tree;
 
 use std::io::{self, Write};
@@ -31,6 +33,10 @@ pub struct Counts {
     pub roce_packets: u64,
     /// Those that cannot be read although they were.
     pub malformed: u64,
+    /// RoCE v1 and native InfiniBand.
+    pub native_packets: u64,
+    /// PAUSE and PFC frames.
+    pub pauses: u64,
 }
 
 /// Writes packets one by one.
@@ -43,7 +49,8 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Writes RoCEv2 packets in the given style and, with `all`, a line for each other packet.
+    /// Writes RoCEv2 packets, and RoCE v1, native InfiniBand and PAUSE frames among them, in the
+    /// given style and, with `all`, a line for each other packet.
     #[must_use]
     pub fn new(style: Style, all: bool) -> Self {
         Self { style, all, first_ns: None, counts: Counts::default() }
@@ -73,6 +80,22 @@ impl Decoder {
                     Style::Line => line::roce(packet, since_ns, &frame, out),
                     Style::Tree => tree::roce(packet, since_ns, &frame, out),
                     Style::JsonLines => fields::roce(packet, &frame, out),
+                }
+            }
+            Dissected::Native(frame) => {
+                self.counts.native_packets += 1;
+                match self.style {
+                    Style::Line => native::line(packet, since_ns, &frame, out),
+                    Style::Tree => native::tree(packet, since_ns, &frame, out),
+                    Style::JsonLines => native::fields(packet, &frame, out),
+                }
+            }
+            Dissected::MacControl(frame) => {
+                self.counts.pauses += 1;
+                match self.style {
+                    Style::Line => pause::line(packet, since_ns, &frame, out),
+                    Style::Tree => pause::tree(packet, since_ns, &frame, out),
+                    Style::JsonLines => pause::fields(packet, &frame, out),
                 }
             }
             Dissected::Malformed(malformed) => {

@@ -3,9 +3,9 @@
 use std::fmt::Display;
 use std::io::{self, Write};
 
-use roce_codec::Frame;
-use roce_codec::icrc::IcrcVerdict;
-use roce_codec::net::{Ecn, Ip};
+use roce_codec::icrc::{IcrcDiagnosis, IcrcVerdict};
+use roce_codec::net::{Ecn, Ethernet, Ip};
+use roce_codec::{Frame, Transport};
 
 use super::icrc_word;
 use crate::capture::{Direction, Packet};
@@ -15,14 +15,14 @@ use crate::json::Seconds;
 const SHOWN: usize = 64;
 
 /// Writes lines, headings flush and fields indented.
-struct Tree<'w>(&'w mut dyn Write);
+pub(super) struct Tree<'w>(pub(super) &'w mut dyn Write);
 
 impl Tree<'_> {
-    fn heading(&mut self, text: impl Display) -> io::Result<()> {
+    pub(super) fn heading(&mut self, text: impl Display) -> io::Result<()> {
         writeln!(self.0, "{text}")
     }
 
-    fn field(&mut self, name: &str, value: impl Display) -> io::Result<()> {
+    pub(super) fn field(&mut self, name: &str, value: impl Display) -> io::Result<()> {
         writeln!(self.0, "    {name}: {value}")
     }
 }
@@ -39,11 +39,16 @@ pub(super) fn roce(
     bth(&mut tree, frame)?;
     extension_headers(&mut tree, frame)?;
     payload(&mut tree, frame)?;
-    icrc(&mut tree, frame)?;
+    icrc(&mut tree, frame, frame.verify_icrc(), || frame.diagnose_icrc())?;
+    trailer(&mut tree, frame.trailer()[0])?;
     writeln!(tree.0)
 }
 
-fn captured(tree: &mut Tree<'_>, packet: &Packet<'_>, since_ns: Option<u64>) -> io::Result<()> {
+pub(super) fn captured(
+    tree: &mut Tree<'_>,
+    packet: &Packet<'_>,
+    since_ns: Option<u64>,
+) -> io::Result<()> {
     let (len, captured) = (packet.orig_len, packet.data.len());
     tree.heading(format_args!(
         "Frame {}: {len} bytes on the wire, {captured} captured",
@@ -63,13 +68,18 @@ fn captured(tree: &mut Tree<'_>, packet: &Packet<'_>, since_ns: Option<u64>) -> 
     }
 }
 
+pub(super) fn ethernet(tree: &mut Tree<'_>, ethernet: &Ethernet) -> io::Result<()> {
+    tree.heading(format_args!("Ethernet, {} > {}", ethernet.src, ethernet.dst))?;
+    for tag in ethernet.vlans.iter() {
+        let (vid, pcp) = (tag.vid(), tag.pcp());
+        tree.field("VLAN", format_args!("{vid}, priority {pcp}"))?;
+    }
+    Ok(())
+}
+
 fn outer(tree: &mut Tree<'_>, frame: &Frame<'_>) -> io::Result<()> {
-    if let Some(ethernet) = frame.ethernet() {
-        tree.heading(format_args!("Ethernet, {} > {}", ethernet.src, ethernet.dst))?;
-        for tag in ethernet.vlans.iter() {
-            let (vid, pcp) = (tag.vid(), tag.pcp());
-            tree.field("VLAN", format_args!("{vid}, priority {pcp}"))?;
-        }
+    if let Some(header) = frame.ethernet() {
+        ethernet(tree, &header)?;
     }
     match frame.ip() {
         Ip::V4(ip) => {
@@ -106,8 +116,8 @@ fn ecn(traffic_class: u8) -> &'static str {
     }
 }
 
-fn bth(tree: &mut Tree<'_>, frame: &Frame<'_>) -> io::Result<()> {
-    let bth = frame.bth();
+pub(super) fn bth(tree: &mut Tree<'_>, transport: &Transport<'_>) -> io::Result<()> {
+    let bth = transport.bth();
     tree.heading("Base transport header")?;
     tree.field("Opcode", format_args!("{} ({:#04x})", bth.opcode, bth.opcode.0))?;
     tree.field("Solicited event", bth.solicited)?;
@@ -124,11 +134,11 @@ fn bth(tree: &mut Tree<'_>, frame: &Frame<'_>) -> io::Result<()> {
     tree.field("Packet sequence number", format_args!("{} ({})", bth.psn, bth.psn.get()))
 }
 
-fn extension_headers(tree: &mut Tree<'_>, frame: &Frame<'_>) -> io::Result<()> {
-    let ext = frame.ext_headers();
+pub(super) fn extension_headers(tree: &mut Tree<'_>, transport: &Transport<'_>) -> io::Result<()> {
+    let ext = transport.ext_headers();
     if let Some(rdeth) = ext.rdeth {
         tree.heading("RDETH")?;
-        tree.field("E2E context", rdeth.ee_context)?;
+        tree.field("E2E context", rdeth.eecn)?;
     }
     if let Some(deth) = ext.deth {
         tree.heading("DETH")?;
@@ -181,37 +191,44 @@ fn extension_headers(tree: &mut Tree<'_>, frame: &Frame<'_>) -> io::Result<()> {
     Ok(())
 }
 
-fn payload(tree: &mut Tree<'_>, frame: &Frame<'_>) -> io::Result<()> {
-    let payload = frame.payload()[0];
-    if frame.payload_len() > 0 {
-        tree.heading(format_args!("Payload, {} bytes", frame.payload_len()))?;
+pub(super) fn payload(tree: &mut Tree<'_>, transport: &Transport<'_>) -> io::Result<()> {
+    let payload = transport.payload()[0];
+    if transport.payload_len() > 0 {
+        tree.heading(format_args!("Payload, {} bytes", transport.payload_len()))?;
         let shown = payload.get(..SHOWN).unwrap_or(payload);
         let more = if payload.len() > shown.len() { " ..." } else { "" };
         tree.field("Bytes", format_args!("{}{more}", hex(shown)))?;
     }
-    if !frame.pad().is_empty() {
-        tree.field("Pad", hex(&frame.pad()))?;
+    if !transport.pad().is_empty() {
+        tree.field("Pad", hex(&transport.pad()))?;
     }
     Ok(())
 }
 
-fn icrc(tree: &mut Tree<'_>, frame: &Frame<'_>) -> io::Result<()> {
-    let verdict = frame.verify_icrc();
+pub(super) fn icrc(
+    tree: &mut Tree<'_>,
+    transport: &Transport<'_>,
+    verdict: IcrcVerdict,
+    diagnosis: impl FnOnce() -> Option<IcrcDiagnosis>,
+) -> io::Result<()> {
     tree.heading(format_args!("ICRC, {}", icrc_word(verdict)))?;
-    tree.field("Value", hex(&frame.icrc()))?;
+    tree.field("Value", hex(&transport.icrc()))?;
     if let IcrcVerdict::Invalid { expected, .. } = verdict {
         tree.field("Expected", hex(&expected))?;
-        if let Some(diagnosis) = frame.diagnose_icrc() {
+        if let Some(diagnosis) = diagnosis() {
             tree.field("Diagnosis", diagnosis)?;
         }
     }
-    let trailer = frame.trailer()[0];
+    Ok(())
+}
+
+pub(super) fn trailer(tree: &mut Tree<'_>, trailer: &[u8]) -> io::Result<()> {
     if !trailer.is_empty() {
         tree.heading(format_args!("Trailer, {} bytes", trailer.len()))?;
     }
     Ok(())
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

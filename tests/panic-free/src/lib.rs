@@ -18,6 +18,7 @@ mod native;
 mod answer;
 mod icrc;
 mod numbers;
+mod pause;
 
 // SAFETY: nobody defines it, so nobody calls it: a binary that would does not link.
 unsafe extern "C" {

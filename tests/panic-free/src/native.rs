@@ -52,3 +52,10 @@ crate::instantiate! {
     icrc_local(headers: &[u8; 20]) -> Icrc { Icrc::local(headers) }
     icrc_global(headers: &[u8; 52]) -> Icrc { Icrc::global(headers) }
 }
+
+crate::instantiate! {
+    packet_parse(a: &'static [u8], b: &'static [u8])
+        -> Result<roce_codec::Packet<'static>, ParseError> {
+        roce_codec::Packet::parse_captured([a, b])
+    }
+}

@@ -12,7 +12,7 @@ use crate::{Outcome, input};
 pub(crate) struct Args {
     /// The capture, pcap or pcapng; `-` for standard input
     file: PathBuf,
-    /// Also list packets that are not RoCEv2
+    /// Also list packets of other protocols
     #[arg(long)]
     all: bool,
     /// Show every field of every header
@@ -55,18 +55,30 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<Outcome> {
         }
     }
     let counts = decoder.counts();
-    let other = counts.packets - counts.roce_packets;
+    let (native, pauses) = (counts.native_packets, counts.pauses);
+    let other = counts.packets - counts.roce_packets - native - pauses;
     match style {
         Style::JsonLines => writeln!(
             out,
-            "{{\"summary\":{{\"packets\":{},\"roce_packets\":{},\"malformed\":{}}}}}",
+            "{{\"summary\":{{\"packets\":{},\"roce_packets\":{},\"malformed\":{},\
+             \"native_packets\":{native},\"pauses\":{pauses}}}}}",
             counts.packets, counts.roce_packets, counts.malformed
         )?,
-        _ => writeln!(
-            out,
-            "{} packets: {} RoCEv2 ({} malformed), {other} other",
-            counts.packets, counts.roce_packets, counts.malformed
-        )?,
+        _ => {
+            write!(
+                out,
+                "{} packets: {} RoCEv2 ({} malformed)",
+                counts.packets, counts.roce_packets, counts.malformed
+            )?;
+            // What most captures have none of.
+            if native > 0 {
+                write!(out, ", {native} RoCE v1 or InfiniBand")?;
+            }
+            if pauses > 0 {
+                write!(out, ", {pauses} PAUSE or PFC")?;
+            }
+            writeln!(out, ", {other} other")?;
+        }
     }
     Ok(outcome)
 }
