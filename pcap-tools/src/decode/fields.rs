@@ -9,6 +9,7 @@ use roce_codec::Frame;
 use roce_codec::icrc::IcrcVerdict;
 use roce_codec::net::Ip;
 
+use super::cm::Cm;
 use super::icrc_word;
 use crate::capture::Packet;
 use crate::json::{Object, Seconds};
@@ -27,6 +28,12 @@ pub(super) fn roce(packet: &Packet<'_>, frame: &Frame<'_>, out: &mut dyn Write) 
     ip_fields(&mut object, frame)?;
     bth_fields(&mut object, frame)?;
     ext_fields(&mut object, frame)?;
+    if let Some(cm) = Cm::of(frame) {
+        object
+            .raw("infiniband.mad.mgmtclass", cm.0.header.class.0)?
+            .raw("infiniband.mad.attributeid", cm.0.header.attribute.0)?
+            .text("cm", cm)?;
+    }
     object.raw("payload.len", frame.payload_len())?;
     let hex = |bytes| format!("0x{:08x}", u32::from_be_bytes(bytes));
     object.text("infiniband.invariant.crc", hex(frame.icrc()))?;

@@ -7,6 +7,7 @@ use roce_codec::Frame;
 use roce_codec::icrc::IcrcVerdict;
 use roce_codec::net::Ecn;
 
+use super::cm::Cm;
 use super::icrc_word;
 use crate::capture::Packet;
 use crate::json::Seconds;
@@ -41,6 +42,9 @@ pub(super) fn roce(
     write!(out, "{}", Headers(frame))?;
     if frame.info().payload {
         write!(out, " len={}", frame.payload_len())?;
+    }
+    if let Some(cm) = Cm::of(frame) {
+        write!(out, " {cm}")?;
     }
     match frame.verify_icrc() {
         IcrcVerdict::Invalid { expected, found } => writeln!(
