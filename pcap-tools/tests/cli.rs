@@ -1,6 +1,7 @@
 //! The command line: output, exit status, and what it says when something is wrong.
 
 use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
@@ -159,6 +160,53 @@ fn decode_shows_packets() {
     for args in [&["decode", "-V", &file][..], &["decode", "--format", "jsonl", &file]] {
         assert_eq!(stdout(&run(args)).matches(said).count(), 3, "{args:?}");
     }
+}
+
+/// The numbers are those that tshark shows of the same packets; the REJ is made of a DREP.
+#[test]
+fn decode_names_the_connection_managers_messages() {
+    let text = stdout(&run(&["decode", &capture("rxe-cm")]));
+    let lines: Vec<&str> = text.lines().filter(|line| line.contains(" CM ")).collect();
+    assert_eq!(lines.len(), 17);
+    assert!(
+        lines[0].contains(
+            " UD_SEND_ONLY QP 0x000001 PSN 0x000000 A q_key=0x80010000 srcqp=0x000001 len=256 \
+         CM REQ local=0x9d4a8caf qpn=0x000011 starting_psn=0xc46a6e service=TCP port 7174 ICRC"
+        ),
+        "{}",
+        lines[0]
+    );
+    assert!(lines[1].contains(
+        " CM REP local=0xf6592e84 remote=0x9d4a8caf qpn=0x000011 starting_psn=0x4ecc75 ICRC valid"
+    ));
+    assert!(lines[2].contains(" CM RTU local=0x9d4a8caf remote=0xf6592e84 ICRC valid"));
+    assert!(
+        lines[3].contains(" CM DREQ local=0x9d4a8caf remote=0xf6592e84 remote_qpn=0x000011 ICRC")
+    );
+    assert!(lines[4].contains(" CM DREP local=0xf6592e84 remote=0x9d4a8caf ICRC valid"));
+    assert!(lines[15].contains(" CM SIDR_REQ request="), "{}", lines[15]);
+    assert!(lines[15].contains(" service=UDP port 7174 ICRC valid"));
+    assert!(
+        lines[16].contains(" status=0 (valid) qpn=") && lines[16].contains(" q_key=0x01234567")
+    );
+
+    let mut file = std::fs::read(capture("rxe-cm")).unwrap();
+    // Past the file's header and the packet's: Ethernet, IPv4, UDP, BTH, DETH, the MAD.
+    let mad = 24 + 16 + 62;
+    file[mad + 17] = 0x12;
+    file[mad + 24 + 10..mad + 24 + 12].copy_from_slice(&[0, 28]);
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rej.pcap");
+    std::fs::write(&path, &file).unwrap();
+    let text = stdout(&run(&["decode", path.to_str().unwrap()]));
+    assert!(text.lines().next().unwrap().contains(" reason=28 (consumer reject) ICRC "));
+    file[mad + 1] = 4;
+    std::fs::write(&path, &file).unwrap();
+    let text = stdout(&run(&["decode", path.to_str().unwrap()]));
+    assert!(text.lines().next().unwrap().contains(" MAD Perf Send attribute 0x0012 ICRC "));
+
+    let tree = stdout(&run(&["decode", "-V", &capture("rxe-cm")]));
+    assert_eq!(tree.matches("Management datagram\n    Class: ComMgt (0x07)\n").count(), 17);
+    assert!(tree.contains("    Transaction ID: 0x00000002af8c4a9d\n"));
 }
 
 #[test]

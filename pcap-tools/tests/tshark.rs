@@ -8,7 +8,7 @@ use roce_pcap::decode::{Decoder, Style};
 use serde_json::Value;
 
 /// Fields compared, under the one name both have for them.
-const FIELDS: [&str; 26] = [
+const FIELDS: [&str; 28] = [
     "frame.number",
     "frame.len",
     "ip.src",
@@ -34,6 +34,8 @@ const FIELDS: [&str; 26] = [
     "infiniband.aeth.syndrome",
     "infiniband.aeth.msn",
     "infiniband.deth.srcqp",
+    "infiniband.mad.mgmtclass",
+    "infiniband.mad.attributeid",
     "infiniband.invariant.crc",
 ];
 

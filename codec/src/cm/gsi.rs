@@ -6,7 +6,7 @@ use crate::ib::{Opcode, QKey, Qpn};
 
 impl<'a> Mad<'a> {
     /// The MAD that a packet carries: a UD SEND Only of 256 bytes to QP 1, with QP 1's Q_Key
-    /// (IBTA Vol. 1, 13.5.1). A [`Frame`](crate::Frame) derefs to the argument. `None` if it is
+    /// (IBTA Vol. 1, 13.5). A [`Frame`](crate::Frame) derefs to the argument. `None` if it is
     /// another packet, if a capture cut the MAD, or if the MAD does not lie in one segment.
     ///
     /// A packet whose ICRC was not checked is not to be believed yet.

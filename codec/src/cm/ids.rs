@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// Names a connection to one of its ends, 32 bits, chosen by that end (IBTA Vol. 1, 12.7.1). 0 in
+/// Names a connection to one of its ends, 32 bits, chosen by that end (IBTA Vol. 1, 12.7). 0 in
 /// a REJ of a sender that has none yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

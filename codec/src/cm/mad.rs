@@ -191,8 +191,8 @@ pub struct MadHeader {
     pub status: u16,
     /// Used by the class; 0 in the connection manager's.
     pub class_specific: u16,
-    /// Names a request and its response. A message sent again keeps its transaction ID, and the
-    /// connection manager's answers carry that of the REQ.
+    /// Names a request and its response. A message sent again keeps its transaction ID, and an
+    /// answer carries that of the message it answers.
     pub transaction_id: u64,
     /// What the data is.
     pub attribute: AttributeId,

@@ -7,7 +7,7 @@
 //!  common MAD header     24      MadHeader ┐
 //!  message              232      Message   │ Mad, 256 bytes
 //!    fixed fields                          │
-//!    private data                          ┘ REQ, SIDR_REQ of the RDMA IP CM Service: IpCmHeader first
+//!    private data                          ┘ of the RDMA IP CM Service: IpCmHeader first
 //! ```
 //!
 //! | who | sends | answered by |

@@ -25,7 +25,8 @@ struct RtuWire {
 
 const _: () = assert!(size_of::<RtuWire>() == MAD_DATA_LEN);
 
-/// Ready to use: the answer to a REP. The first packet on the connection says the same, every bit of it.
+/// Ready to use: the answer to a REP, every bit of it. The first packet on the connection says
+/// the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Rtu<'a> {

@@ -29,7 +29,8 @@ struct SapWire {
 
 const _: () = assert!(size_of::<SapWire>() == MAD_DATA_LEN);
 
-/// A suggestion of the passive side that the active side load an alternate path ([`Lap`](super::Lap)), every bit of it.
+/// A suggestion of the passive side that the active side load an alternate path
+/// ([`Lap`](super::Lap)), every bit of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Sap<'a> {

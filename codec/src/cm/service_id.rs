@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// Names a service, 64 bits (IBTA Vol. 1, 12.7.3 and Annex A3).
+/// Names a service, 64 bits (IBTA Vol. 1, 12.7 and Annex A3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ServiceId(pub u64);

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// A time in 5 bits: 4.096 µs · 2ⁿ, from 4.096 µs to 2.4 hours (IBTA Vol. 1, 12.7.4 and 9.7.6.1.3).
+/// A time in 5 bits: 4.096 µs · 2ⁿ, from 4.096 µs to 2.4 hours (IBTA Vol. 1, 12.7).
 ///
 /// As a local ACK timeout, 0 means that there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -1,6 +1,8 @@
 //! How a message's private wire form is seen in bytes. Messages are read and written in place:
 //! they are too long to be moved about.
 
+use zerocopy::IntoBytes;
+
 use super::{CmEmitError, CmError};
 use crate::wire::Wire;
 
@@ -27,11 +29,10 @@ pub(super) fn view_mut<T: Wire>(bytes: &mut [u8]) -> Result<&mut T, CmEmitError>
 /// Copies `bytes` to the front of `field` and zeroes the rest.
 #[inline]
 pub(super) fn fill(field: &mut [u8], bytes: &[u8]) -> Result<(), CmEmitError> {
-    let room = field.len();
-    let Some((head, tail)) = field.split_at_mut_checked(bytes.len()) else {
-        return Err(CmEmitError::TooLong { len: bytes.len(), room });
-    };
-    head.copy_from_slice(bytes);
-    tail.fill(0);
+    let (len, room) = (bytes.len(), field.len());
+    bytes.write_to_prefix(field).map_err(|_| CmEmitError::TooLong { len, room })?;
+    if let Some(rest) = field.get_mut(len..) {
+        rest.fill(0);
+    }
     Ok(())
 }

@@ -248,6 +248,12 @@ fn reject_reasons() {
     }
 }
 
+/// A message is no larger than the MAD it is read from: private data is borrowed.
+#[test]
+fn a_message_is_no_larger_than_its_mad() {
+    assert!(size_of::<Message<'_>>() <= MAD_LEN, "{}", size_of::<Message<'_>>());
+}
+
 #[test]
 fn gids_and_paths() {
     let v4: IpAddr = Ipv4Addr::new(192, 0, 2, 1).into();

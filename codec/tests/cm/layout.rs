@@ -76,7 +76,10 @@ fn check<T: Copy + PartialEq + std::fmt::Debug>(
 
 /// `name: byte.bit; width`, or several such for a field in pieces, and what is all ones.
 macro_rules! fields {
-    ($type:ty; $($name:literal: $([$byte:literal . $bit:literal ; $width:literal])+ , |$it:ident| $set:expr;)*) => {
+    ($type:ty; $(
+        $name:literal: $([$byte:literal . $bit:literal ; $width:literal])+,
+        |$it:ident| $set:expr;
+    )*) => {
         &[$(Field {
             name: $name,
             pieces: &[$(($byte, $bit, $width)),+],
@@ -245,9 +248,11 @@ fn vendor_ids_in_pieces() {
     let mut out = [0; 232];
     Rep { vendor_id: 0x0012_3456, ..Rep::default() }.emit(&mut out).unwrap();
     assert_eq!([out[15], out[19], out[23]], [0x12, 0x34, 0x56]);
+    assert_eq!(Rep::parse(&out).unwrap().vendor_id, 0x0012_3456);
     let mut out = [0; 232];
     SidrRep { vendor_id: 0x0012_3456, ..SidrRep::default() }.emit(&mut out).unwrap();
     assert_eq!([out[6], out[7], out[11]], [0x12, 0x34, 0x56]);
+    assert_eq!(SidrRep::parse(&out).unwrap().vendor_id, 0x0012_3456);
 }
 
 #[test]

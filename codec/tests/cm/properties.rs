@@ -36,7 +36,11 @@ proptest! {
     }
 
     #[test]
-    fn each_bit_counts(mut bytes in bytes(), attribute in 0x10..=0x1c_u16, bit in 24 * 8..256 * 8_usize) {
+    fn each_bit_counts(
+        mut bytes in bytes(),
+        attribute in 0x10..=0x1c_u16,
+        bit in 24 * 8..256 * 8_usize,
+    ) {
         bytes[..4].copy_from_slice(&[1, 7, 2, 3]);
         bytes[16..18].copy_from_slice(&attribute.to_be_bytes());
         let mut flipped = bytes.clone();

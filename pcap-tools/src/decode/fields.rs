@@ -9,6 +9,7 @@ use roce_codec::icrc::{IcrcDiagnosis, IcrcVerdict};
 use roce_codec::net::{Ethernet, Ip};
 use roce_codec::{Frame, Transport};
 
+use super::cm::Cm;
 use super::icrc_word;
 use crate::capture::Packet;
 use crate::json::{Object, Seconds};
@@ -27,6 +28,12 @@ pub(super) fn roce(packet: &Packet<'_>, frame: &Frame<'_>, out: &mut dyn Write) 
     ip_fields(&mut object, frame)?;
     bth_fields(&mut object, frame)?;
     ext_fields(&mut object, frame)?;
+    if let Some(cm) = Cm::of(frame) {
+        object
+            .raw("infiniband.mad.mgmtclass", cm.0.header.class.0)?
+            .raw("infiniband.mad.attributeid", cm.0.header.attribute.0)?
+            .text("cm", cm)?;
+    }
     payload_fields(&mut object, frame, frame.verify_icrc(), || frame.diagnose_icrc())?;
     object.end()?;
     out.write_all(b"\n")

@@ -7,6 +7,7 @@ use roce_codec::icrc::{IcrcDiagnosis, IcrcVerdict};
 use roce_codec::net::Ecn;
 use roce_codec::{Frame, Transport};
 
+use super::cm::Cm;
 use super::icrc_word;
 use crate::capture::Packet;
 use crate::json::Seconds;
@@ -26,6 +27,9 @@ pub(super) fn roce(
     write!(out, "{}", Headers(frame))?;
     if frame.info().payload {
         write!(out, " len={}", frame.payload_len())?;
+    }
+    if let Some(cm) = Cm::of(frame) {
+        write!(out, " {cm}")?;
     }
     icrc(frame.verify_icrc(), || frame.diagnose_icrc(), out)?;
     writeln!(out)

@@ -1,5 +1,6 @@
 //! Decoding for people and programs: one line a packet, a tree of every field, or JSON.
 
+mod cm;
 mod fields;
 mod line;
 mod native;

@@ -7,6 +7,7 @@ use roce_codec::icrc::{IcrcDiagnosis, IcrcVerdict};
 use roce_codec::net::{Ecn, Ethernet, Ip};
 use roce_codec::{Frame, Transport};
 
+use super::cm::Cm;
 use super::icrc_word;
 use crate::capture::{Direction, Packet};
 use crate::json::Seconds;
@@ -38,6 +39,7 @@ pub(super) fn roce(
     outer(&mut tree, frame)?;
     bth(&mut tree, frame)?;
     extension_headers(&mut tree, frame)?;
+    mad(&mut tree, frame)?;
     payload(&mut tree, frame)?;
     icrc(&mut tree, frame, frame.verify_icrc(), || frame.diagnose_icrc())?;
     trailer(&mut tree, frame.trailer()[0])?;
@@ -189,6 +191,17 @@ pub(super) fn extension_headers(tree: &mut Tree<'_>, transport: &Transport<'_>) 
         tree.field("Bytes", hex(&reserved))?;
     }
     Ok(())
+}
+
+fn mad(tree: &mut Tree<'_>, frame: &Frame<'_>) -> io::Result<()> {
+    let Some(cm) = Cm::of(frame) else { return Ok(()) };
+    let header = cm.0.header;
+    tree.heading("Management datagram")?;
+    tree.field("Class", format_args!("{} ({:#04x})", header.class, header.class.0))?;
+    tree.field("Method", format_args!("{} ({:#04x})", header.method, header.method.0))?;
+    tree.field("Transaction ID", format_args!("{:#018x}", header.transaction_id))?;
+    tree.field("Attribute ID", format_args!("{:#06x}", header.attribute.0))?;
+    tree.field("Message", cm)
 }
 
 pub(super) fn payload(tree: &mut Tree<'_>, transport: &Transport<'_>) -> io::Result<()> {

@@ -83,13 +83,17 @@ crate::instantiate! {
     sidr_status_name(status: SidrStatus) -> Option<&'static str> { status.name() }
     path_is_present(path: &Path) -> bool { path.is_present() }
 
-    ip_cm_v4(src: Ipv4Addr, port: u16, dst: Ipv4Addr) -> IpCmHeader { IpCmHeader::v4(src, port, dst) }
+    ip_cm_v4(src: Ipv4Addr, port: u16, dst: Ipv4Addr) -> IpCmHeader {
+        IpCmHeader::v4(src, port, dst)
+    }
     ip_cm_v6(src: &Ipv6Addr, port: u16, dst: &Ipv6Addr) -> IpCmHeader {
         IpCmHeader::v6(*src, port, *dst)
     }
     ip_cm_src(header: &IpCmHeader) -> Option<IpAddr> { header.src_ip() }
     ip_cm_dst(header: &IpCmHeader) -> Option<IpAddr> { header.dst_ip() }
-    rdma_cm_service(id: ServiceId) -> Option<RdmaCmServiceId> { RdmaCmServiceId::from_service_id(id) }
+    rdma_cm_service(id: ServiceId) -> Option<RdmaCmServiceId> {
+        RdmaCmServiceId::from_service_id(id)
+    }
     service_of_rdma_cm(id: RdmaCmServiceId) -> ServiceId { id.to_service_id() }
     gid_ip(gid: &Gid) -> IpAddr { gid.ip() }
     gid_of_ip(ip: &IpAddr) -> Gid { Gid::from(*ip) }

@@ -10,8 +10,8 @@
 
 use core::panic::PanicInfo;
 
-mod dcqcn;
 mod cm;
+mod dcqcn;
 mod frame;
 mod headers;
 mod native;
