@@ -499,6 +499,6 @@ fn a_wrong_icrc_around_the_local_route_header_is_explained() {
     assert_eq!(seal(|_| ()), None, "it is right");
     let lane = Fields::of(&[Field::VirtualLane]);
     let route = Fields::of(&[Field::LocalRoute]);
-    assert_eq!(seal(|covered| covered[0] = 0x92), Some(IcrcMistake::Unmasked(lane)));
+    assert_eq!(seal(|covered| covered[0] = 0x90), Some(IcrcMistake::Unmasked(lane)));
     assert_eq!(seal(|covered| covered[..8].fill(0xff)), Some(IcrcMistake::Overmasked(route)));
 }
