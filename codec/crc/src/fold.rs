@@ -19,10 +19,7 @@
 //!
 //! What happens at the end is x86-64's `finish` and, where the CPU has the CRC as an instruction, that.
 
-use crate::poly::{P, times_x};
-
-/// 1, reflected.
-const ONE: u32 = 1 << 31;
+use crate::poly::{ONE, over_x, times_x};
 
 /// Two multipliers: for a block's low word (its first eight bytes) and its high word.
 pub(crate) type Pair = [u64; 2];
@@ -30,11 +27,6 @@ pub(crate) type Pair = [u64; 2];
 /// The multipliers that add a block to one that ends `bits` later.
 pub(crate) const fn across(bits: i32) -> Pair {
     [(x_to(bits + 63) as u64) << 32, (x_to(bits - 1) as u64) << 32]
-}
-
-/// `a / x mod P`: the inverse of [`times_x`], which P's constant term makes possible.
-const fn over_x(a: u32) -> u32 {
-    if a & ONE == 0 { a << 1 } else { ((a ^ P) << 1) | 1 }
 }
 
 /// `x^n mod P`, for negative `n` too.
@@ -55,6 +47,7 @@ pub(crate) const fn x_to(n: i32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::poly::P;
 
     /// The product, by the schoolbook.
     fn times(a: u32, b: u32) -> u32 {

@@ -53,6 +53,7 @@ mod fold;
 mod kernel;
 mod partial;
 mod poly;
+mod shift;
 #[cfg_attr(all(target_arch = "x86_64", target_feature = "sse2"), path = "x86/mod.rs")]
 #[cfg_attr(
     all(target_arch = "aarch64", target_endian = "little", target_feature = "neon"),
@@ -71,6 +72,7 @@ mod small;
 mod table;
 
 pub use kernel::Kernel;
+pub use shift::{Shift, combine};
 pub use small::{NibbleTable, SmallTable};
 
 /// The register before any byte was fed.
@@ -84,6 +86,57 @@ pub const AFTER_ONES8: u32 = table::update(INITIAL, &[0xff; 8]);
 ///
 /// The state is the bare 32-bit register, before the final complement, so that a caller who knows what the
 /// first bytes are (the eight `0xff` of an ICRC: [`AFTER_ONES8`]) starts behind them at no cost.
+///
+/// A chip's unit is a register that is loaded, fed and read back; its driver is all that has to be written. Whoever is
+/// generic over this trait (the codec's `Icrc<C>`, `Frame::verify_icrc_with::<C>()`) then uses it:
+///
+/// ```
+/// use roce_crc::{Crc32, crc32};
+///
+/// /// The unit. On a chip, each function is a volatile access to its registers, which are set up once to take bytes
+/// /// least significant bit first; here a simulation.
+/// mod unit {
+///     use std::cell::Cell;
+///
+///     thread_local!(static REGISTER: Cell<u32> = const { Cell::new(0) });
+///
+///     pub fn load(register: u32) {
+///         REGISTER.set(register);
+///     }
+///     pub fn feed(byte: u8) {
+///         let register = REGISTER.get() ^ u32::from(byte);
+///         REGISTER.set((0..8).fold(register, |r, _| (r >> 1) ^ (0xedb8_8320 * (r & 1))));
+///     }
+///     pub fn read() -> u32 {
+///         REGISTER.get()
+///     }
+/// }
+///
+/// /// A CRC under way. The unit is shared: the register is loaded for each run of bytes and taken out again.
+/// #[derive(Clone)]
+/// struct ChipCrc(u32);
+///
+/// impl Crc32 for ChipCrc {
+///     fn resume(state: u32) -> Self {
+///         Self(state)
+///     }
+///     fn state(&self) -> u32 {
+///         self.0
+///     }
+///     fn update(&mut self, bytes: &[u8]) {
+///         unit::load(self.0);
+///         bytes.iter().copied().for_each(unit::feed);
+///         self.0 = unit::read();
+///     }
+/// }
+///
+/// let mut frame = [0; 9];
+/// let mut crc = ChipCrc::new();
+/// crc.update(b"1234");
+/// // Provided: a DMA engine that sums up what it moves would replace it.
+/// crc.copy_update(&mut frame[4..], b"56789");
+/// assert_eq!(crc.finish(), crc32(b"123456789"));
+/// ```
 pub trait Crc32: Clone {
     /// The state before any byte: a register of all ones.
     fn new() -> Self {

@@ -6,9 +6,17 @@
 /// P without its `x^32`: the IEEE 802.3 polynomial `0x04c11db7`, reflected.
 pub(crate) const P: u32 = 0xedb8_8320;
 
+/// 1, reflected.
+pub(crate) const ONE: u32 = 1 << 31;
+
 /// `a * x mod P`.
 pub(crate) const fn times_x(a: u32) -> u32 {
     (a >> 1) ^ (P * (a & 1))
+}
+
+/// `a / x mod P`: the inverse of [`times_x`], which P's constant term makes possible.
+pub(crate) const fn over_x(a: u32) -> u32 {
+    if a & ONE == 0 { a << 1 } else { ((a ^ P) << 1) | 1 }
 }
 
 #[cfg(test)]
