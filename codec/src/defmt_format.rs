@@ -122,6 +122,12 @@ impl Format for IcrcVerdict {
             Self::NotCheckable(NotCheckable::NotFilled) => {
                 write!(f, "ICRC not checkable, not filled in yet");
             }
+            Self::NotCheckable(NotCheckable::Fragment) => {
+                write!(f, "ICRC not checkable, an IP fragment");
+            }
+            Self::NotCheckable(NotCheckable::OuterHeaderMissing) => {
+                write!(f, "ICRC not checkable, IP header missing");
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A whole packet: [`Frame`], the validated view of one.
 
+mod diagnosis;
 mod foreign;
 
 use core::net::IpAddr;

@@ -77,5 +77,5 @@ pub use builder::FrameBuilder;
 pub use error::{EmitError, Layer, ParseError};
 pub use frame::{Frame, Start};
 pub use native::{NativeBuilder, NativeFrame, NativeStart, Route};
-pub use roce_crc::{Crc, Crc32, NibbleTable, SmallTable};
+pub use roce_crc::{Crc, Crc32, NibbleTable, Shift, SmallTable, combine};
 pub use transport::{Pad, Transport};

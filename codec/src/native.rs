@@ -1,6 +1,7 @@
 //! A packet that is not RoCEv2: [`NativeFrame`], native InfiniBand and RoCE v1.
 
 mod builder;
+mod diagnosis;
 
 use core::ops::Deref;
 

@@ -31,7 +31,7 @@ pub use ieth::Ieth;
 pub use immdt::ImmDt;
 pub use lrh::{LinkNextHeader, Lrh};
 pub use mtu::PathMtu;
-pub use opcode::{Opcode, OpcodeClass, OpcodeInfo, Operation, Position, Service};
+pub use opcode::{Answer, Opcode, OpcodeClass, OpcodeInfo, Operation, Position, Service};
 pub use psn::Psn;
 pub use rdeth::Rdeth;
 pub use reth::Reth;

@@ -107,6 +107,21 @@ impl Position {
     }
 }
 
+/// What a responder answers a request with. A refused request is answered by an Acknowledge with
+/// a NAK, whatever it would have been answered with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Answer {
+    /// Nothing: an unreliable service, or itself an answer.
+    None,
+    /// An Acknowledge, for this packet or for several; AckReq asks for it at once.
+    Acknowledge,
+    /// READ responses; a FLUSH or ATOMIC WRITE has one, READ RESPONSE ONLY without payload.
+    ReadResponse,
+    /// An ATOMIC Acknowledge.
+    AtomicAcknowledge,
+}
+
 /// One row of the opcode table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -153,6 +168,23 @@ impl OpcodeInfo {
             self.operation,
             Operation::ReadResponse | Operation::Acknowledge | Operation::AtomicAcknowledge
         )
+    }
+
+    /// What answers it (IBTA Vol. 1, 9.7.5.1 and Annex A19).
+    #[inline]
+    #[must_use]
+    pub const fn answer(&self) -> Answer {
+        match (self.service, self.operation) {
+            (Service::Rc | Service::Rd | Service::Xrc, operation) => match operation {
+                Operation::Send | Operation::Write | Operation::Resync => Answer::Acknowledge,
+                Operation::ReadRequest | Operation::Flush | Operation::AtomicWrite => {
+                    Answer::ReadResponse
+                }
+                Operation::CompareSwap | Operation::FetchAdd => Answer::AtomicAcknowledge,
+                _ => Answer::None,
+            },
+            _ => Answer::None,
+        }
     }
 
     /// Whether the packet carries immediate data.

@@ -14,7 +14,10 @@ pub use ip::{Ecn, Ip};
 pub use ipv4::Ipv4;
 pub use ipv6::Ipv6;
 pub use mac::MacAddr;
-pub use udp::{ROCE_V2_PORT, Udp, flow_label_from_qpns, source_port_from_flow_label};
+pub use udp::{
+    ROCE_V2_PORT, Udp, datagram_source_port, flow_label_from_cm_ports, flow_label_from_qpns,
+    source_port_from_flow_label,
+};
 
 pub(crate) use ethernet::take_ethernet;
 pub(crate) use grh::GrhWire;

@@ -104,6 +104,26 @@ pub const fn flow_label_from_qpns(local: Qpn, remote: Qpn) -> u32 {
     u32::from_be_bytes([0, a & 0x0f, b, c])
 }
 
+/// The flow label that Linux's RDMA CM asks for in its REQ: a hash of the two ports its user named
+/// (which are no UDP ports). The connection's source port follows by
+/// [`source_port_from_flow_label`].
+#[must_use]
+pub const fn flow_label_from_cm_ports(src: u16, dst: u16) -> u32 {
+    let ([sh, sl], [dh, dl]) = (src.to_be_bytes(), dst.to_be_bytes());
+    let [src, dst] = [u32::from_be_bytes([0, 0, sh, sl]), u32::from_be_bytes([0, 0, dh, dl])];
+    // At most 65535 times 32: fits.
+    src.wrapping_mul(31).wrapping_add(dst) & 0x000f_ffff
+}
+
+/// The source port of Linux rxe's datagrams, UD and queue pair 1: a hash of the source QP, by the
+/// golden ratio's fraction, in the upper quarter of the ports.
+#[must_use]
+pub const fn datagram_source_port(src_qp: Qpn) -> u16 {
+    let hash = src_qp.get().wrapping_mul(0x61c8_8647) >> 18;
+    let [_, _, high, low] = hash.to_be_bytes();
+    u16::from_be_bytes([high | 0xc0, low])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,10 +10,12 @@
 
 use core::panic::PanicInfo;
 
-mod dcqcn;
+mod answer;
 mod cm;
+mod dcqcn;
 mod frame;
 mod headers;
+mod icrc;
 mod native;
 mod numbers;
 
