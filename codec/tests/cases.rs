@@ -1,7 +1,11 @@
-//! Ways in which implementations have been wrong in the field, one test each. The packets are
-//! ours; their ICRCs were computed by zlib from the rule in [`roce_codec::icrc`], not by us.
+//! Ways in which implementations have been wrong in the field, one test each, under the numbers of
+//! the collection of such reports (those of responders and tools are tested there; 5, 33 and 72 in
+//! `vectors.rs` and where RoCE v1 and the connection manager are). The packets are ours; their ICRCs were computed by zlib from the rule in [`roce_codec::icrc`], not by us.
 
-use roce_codec::ib::{Bth, Opcode, OpcodeClass, Qpn, Service};
+use roce_codec::ib::{
+    Aeth, AethKind, Answer, Bth, Credits, HeaderKind, NakCode, Opcode, OpcodeClass, PKey, PathMtu,
+    Psn, QKey, Qpn, Service, Syndrome,
+};
 use roce_codec::icrc::{Icrc, IcrcVerdict, NotCheckable};
 use roce_codec::net::{Ecn, EtherType, Ethernet, Ip, Ipv4, MacAddr, VlanStack};
 use roce_codec::{Crc, Crc32, Frame, FrameBuilder, Layer, ParseError, Start};
@@ -32,6 +36,7 @@ fn sealed(text: &str) -> Vec<u8> {
     bytes
 }
 
+/// Case 1.
 #[test]
 fn the_icrc_covers_the_pad_bytes() {
     let bytes = hex("45020030 12344000 4011a483 c0000201 c0000202 c00112b7 001c0000 \
@@ -51,6 +56,7 @@ fn the_icrc_covers_the_pad_bytes() {
     assert_eq!(icrc.finish(), found);
 }
 
+/// Case 2.
 #[test]
 fn the_icrc_is_the_one_field_with_the_low_byte_first() {
     // The register of zlib's crc32 over the masked packet reads 0x92170ec9.
@@ -69,6 +75,7 @@ fn the_icrc_is_the_one_field_with_the_low_byte_first() {
     assert_eq!(bytes[40..], 0x9217_0ec9_u32.to_le_bytes());
 }
 
+/// Case 6.
 #[test]
 fn the_icrc_starts_on_eight_bytes_of_ones() {
     // They stand for the local route header that RoCE lacks; forgotten, nothing matches.
@@ -78,6 +85,7 @@ fn the_icrc_starts_on_eight_bytes_of_ones() {
     assert_eq!(crc.state(), 0xdebb_20e3);
 }
 
+/// Cases 3 and 12.
 #[test]
 fn what_routers_change_leaves_the_icrc_alone_and_nothing_else_does() {
     let bytes = sealed(SEND_2);
@@ -100,6 +108,7 @@ fn what_routers_change_leaves_the_icrc_alone_and_nothing_else_does() {
     }
 }
 
+/// Case 8.
 #[test]
 fn an_unknown_opcode_has_no_headers_to_measure() {
     // One such packet brought a kernel down: its table said 0 bytes of header, less than a BTH.
@@ -113,6 +122,7 @@ fn an_unknown_opcode_has_no_headers_to_measure() {
     assert_eq!(frame.opcode().to_string(), "opcode 0xff");
 }
 
+/// Case 9.
 #[test]
 fn pad_and_icrc_never_outgrow_the_packet() {
     // BTH and AETH and 3 pad bytes and the ICRC are 23 bytes; BTH, 3 and 4 are 19.
@@ -128,6 +138,7 @@ fn pad_and_icrc_never_outgrow_the_packet() {
     }
 }
 
+/// Case 10.
 #[test]
 fn the_shortest_packet_is_a_bth_and_an_icrc() {
     let whole = sealed(
@@ -143,6 +154,7 @@ fn the_shortest_packet_is_a_bth_and_an_icrc() {
     assert_eq!(error, ParseError::Length { layer: Layer::Udp, field: 20, expected: 24 });
 }
 
+/// Case 16.
 #[test]
 fn clearing_resv6_clears_nothing_else() {
     let mut bytes = hex("0400ffff 7f000118 80000005");
@@ -152,6 +164,7 @@ fn clearing_resv6_clears_nothing_else() {
     assert_eq!(bytes[4..8], [0x40, 0x00, 0x01, 0x18]);
 }
 
+/// Case 18.
 #[test]
 fn reserved_bits_and_odd_ports_and_odd_pads_are_no_decoding_errors() {
     // A bit of Resv6 set; the ICRC holds because that byte counts as ones.
@@ -166,6 +179,7 @@ fn reserved_bits_and_odd_ports_and_odd_pads_are_no_decoding_errors() {
     assert_eq!(parse(&pad).verify_icrc(), IcrcVerdict::Valid);
 }
 
+/// Case 19.
 #[test]
 fn the_service_is_a_number_of_three_bits_and_no_mask() {
     let services: Vec<Service> = (0..8).map(|high| Opcode(high << 5 | 4).info().service).collect();
@@ -189,6 +203,7 @@ fn the_service_is_a_number_of_three_bits_and_no_mask() {
     assert_eq!(Opcode(0x84).info().class, OpcodeClass::Reserved);
 }
 
+/// Cases 25 and 26.
 #[test]
 fn a_cnp_is_known_by_its_destination_port() {
     // As network cards send it: source port 0, DSCP 48, BECN set, no MigReq.
@@ -254,6 +269,7 @@ fn a_cnp_is_built_as_hardware_builds_it() {
     assert_eq!(parse(&out[..len]).verify_icrc(), IcrcVerdict::Valid);
 }
 
+/// Case 28.
 #[test]
 fn dscp_is_the_upper_six_bits_of_the_traffic_class() {
     let mut bytes = sealed(SEND_2);
@@ -276,6 +292,7 @@ fn dscp_is_the_upper_six_bits_of_the_traffic_class() {
     assert_eq!((class, Ecn::of_traffic_class(class)), (0x6b, Ecn::Ce));
 }
 
+/// Cases 30 and 74.
 #[test]
 fn any_source_port_is_legal_to_receive() {
     // 69 is TFTP's; a dissector that asks the source port first makes TFTP of RoCE.
@@ -289,6 +306,7 @@ fn any_source_port_is_legal_to_receive() {
     }
 }
 
+/// Case 34.
 #[test]
 fn padding_of_the_ethernet_frame_is_not_payload() {
     let header = Ethernet {
@@ -312,6 +330,7 @@ fn padding_of_the_ethernet_frame_is_not_payload() {
     }
 }
 
+/// Case 35.
 #[test]
 fn a_packet_cut_by_the_capture_is_not_a_bad_packet() {
     let mut text = String::from(
@@ -337,4 +356,157 @@ fn an_icrc_that_hardware_fills_in_later_is_not_a_wrong_one() {
     let end = bytes.len();
     bytes[end - 4..].fill(0);
     assert_eq!(parse(&bytes).verify_icrc(), IcrcVerdict::NotCheckable(NotCheckable::NotFilled));
+}
+
+/// Case 20: UC and UD packets with AckReq decode, and have no answer all the same.
+#[test]
+fn ack_req_makes_no_answer_where_there_is_none() {
+    for (opcode, deth) in [("24", ""), ("64", "80010000 00000001")] {
+        let bytes = sealed(&format!(
+            "45020000 12344000 40110000 c0000201 c0000202 c00112b7 00000000 \
+             {opcode}00ffff 00000123 80000005 {deth}"
+        ));
+        let frame = parse(&bytes);
+        assert!(frame.bth().ack_req);
+        assert_eq!(frame.opcode().info().answer(), Answer::None);
+        assert_eq!(frame.verify_icrc(), IcrcVerdict::Valid);
+    }
+}
+
+/// Case 21: the upper bit is membership and no part of the key.
+#[test]
+fn p_keys_match_by_their_low_fifteen_bits() {
+    let matches = |a, b| PKey(a).matches(PKey(b));
+    assert!(matches(0x2a00, 0xaa00) && matches(0xaa00, 0x2a00) && matches(0xaa00, 0xaa00));
+    // Two limited members.
+    assert!(!matches(0x2a00, 0x2a00));
+    // Zero is no key, whatever the other.
+    for other in [0x0000, 0x8000, 0x2a00, 0xaa00, 0xffff, 0x7fff] {
+        assert!(!matches(0x8000, other) && !matches(0x0000, other), "{other:#06x}");
+    }
+}
+
+/// Case 40: a READ takes as many PSNs as its answer has packets; case 66: every message one.
+#[test]
+fn a_message_takes_at_least_one_psn() {
+    let mtu = PathMtu::from_bytes(1024).unwrap();
+    assert_eq!([0, 1, 1024, 1025, 3000].map(|len| mtu.packets(len)), [1, 1, 1, 2, 3]);
+    // Three READs of 3000 bytes, as captured.
+    let mut psn = Psn::new(0x62_2c76);
+    for expected in [0x62_2c79, 0x62_2c7c] {
+        psn = psn.add(mtu.packets(3000));
+        assert_eq!(psn.get(), expected);
+    }
+}
+
+/// Case 42: a refused atomic is answered by an Acknowledge; an ATOMIC Acknowledge promises eight
+/// bytes more.
+#[test]
+fn a_nak_to_an_atomic_is_an_acknowledge() {
+    let len = |opcode: Opcode| usize::from(opcode.info().headers_len);
+    assert_eq!((len(Opcode(0x11)), len(Opcode(0x12))), (4, 12));
+    let nak = sealed(
+        "45020000 12344000 40110000 c0000201 c0000202 c00112b7 00000000 \
+        1100ffff 00000123 00000005 62000001",
+    );
+    let aeth = parse(&nak).aeth().unwrap();
+    assert_eq!(aeth.syndrome.kind(), AethKind::Nak(NakCode::RemoteAccessError));
+    // The same eight bytes short, under the wrong opcode.
+    let mut wrong = nak.clone();
+    wrong[28] = 0x12;
+    let error = Frame::parse([&wrong, &[]], Start::Ip).unwrap_err();
+    assert_eq!(error, ParseError::Length { layer: Layer::Udp, field: 28, expected: 36 });
+    assert_eq!(Opcode(0x13).info().answer(), Answer::AtomicAcknowledge);
+}
+
+/// Case 43: a table, and no power of two; 0 is the longest wait. In units of 10 µs, from the
+/// specification's table 45.
+#[test]
+fn rnr_timers_are_a_table() {
+    let table: [u64; 32] = [
+        65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024,
+        1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+    ];
+    for (code, units) in (0..32).zip(table) {
+        let AethKind::RnrNak(timer) = Syndrome(0x20 | code).kind() else { panic!("{code}") };
+        assert_eq!(timer.wait_ns(), units * 10_000, "{code}");
+    }
+    // 0x39 is 61.44 ms.
+    let AethKind::RnrNak(timer) = Syndrome(0x39).kind() else { panic!() };
+    assert_eq!(timer.wait_ns(), 61_440_000);
+    assert_eq!(Syndrome::rnr_nak(timer), Syndrome(0x39));
+}
+
+/// Case 47.
+#[test]
+fn credits_are_a_table() {
+    let count = |syndrome| match Syndrome(syndrome).kind() {
+        AethKind::Ack(credits) => credits.count(),
+        kind => panic!("{kind:?}"),
+    };
+    let table: [u16; 31] = [
+        0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536,
+        2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768,
+    ];
+    for (code, credits) in (0..31).zip(table) {
+        assert_eq!(count(code), Some(credits), "{code}");
+    }
+    assert_eq!((count(0x05), count(0x06), count(0x1f)), (Some(6), Some(8), None));
+    assert_eq!(Credits::of_receives(7).count(), Some(6), "never more than there are");
+    let aeth = Aeth::parse(&[0x1f, 0, 0, 1]).unwrap();
+    assert_eq!((aeth.syndrome, aeth.msn.get()), (Syndrome::ACK, 1));
+}
+
+/// Cases 49 and 50: lengths and keys that a responder refuses are no decoding errors.
+#[test]
+fn what_a_responder_refuses_still_decodes() {
+    // WRITE only of nothing, with a junk R_Key.
+    let write = sealed(
+        "45020000 12344000 40110000 c0000201 c0000202 c00112b7 00000000 \
+        0a00ffff 00000123 80000005 0000000000000000 deadbeef 00000000",
+    );
+    assert_eq!(
+        (parse(&write).reth().unwrap().rkey.0, parse(&write).payload_len()),
+        (0xdead_beef, 0)
+    );
+    // SEND last of nothing; SEND middle of 1000 bytes.
+    for (opcode, len) in [("02", 0), ("01", 1000)] {
+        let bytes = sealed(&format!(
+            "45020000 12344000 40110000 c0000201 c0000202 c00112b7 00000000 \
+             {opcode}00ffff 00000123 80000005 {}",
+            "5a".repeat(len)
+        ));
+        assert_eq!(parse(&bytes).payload_len(), len);
+        assert_eq!(parse(&bytes).verify_icrc(), IcrcVerdict::Valid);
+    }
+}
+
+/// Case 67.
+#[test]
+fn the_q_key_of_queue_pair_1() {
+    assert_eq!((QKey::GSI.0, Qpn::GSI.get()), (0x8001_0000, 1));
+}
+
+/// From the rules: FLUSH and ATOMIC WRITE are answered by a READ response of nothing, and FETH
+/// stands before RETH.
+#[test]
+fn flush_and_atomic_write() {
+    for opcode in [0x1c, 0x5c, 0xbc, 0x1d, 0x5d, 0xbd] {
+        assert_eq!(Opcode(opcode).info().answer(), Answer::ReadResponse, "{opcode:#04x}");
+    }
+    let flush = sealed(
+        "45020000 12344000 40110000 c0000201 c0000202 c00112b7 00000000 \
+        1c00ffff 00000123 80000005 00000011 0000000000001000 00001234 00000040",
+    );
+    let frame = parse(&flush);
+    let feth = frame.feth().unwrap();
+    assert_eq!((feth.selectivity(), feth.placement_type()), (1, 1));
+    assert_eq!(frame.reth().unwrap().va, 0x1000);
+    assert_eq!(frame.ext(HeaderKind::Feth), Some(&[0, 0, 0, 0x11][..]));
+    let answer = sealed(
+        "45020000 12344000 40110000 c0000202 c0000201 c00112b7 00000000 \
+        1000ffff 00000123 00000005 1f000001",
+    );
+    assert_eq!(parse(&answer).opcode(), Opcode::RC_RDMA_READ_RESPONSE_ONLY);
+    assert_eq!((parse(&answer).payload_len(), parse(&answer).aeth().unwrap().msn.get()), (0, 1));
 }
