@@ -55,9 +55,12 @@ pad, with the fields that may change on the way set to ones: IPv4 type of servic
 checksum; IPv6 traffic class, flow label and hop limit; UDP checksum; BTH byte 4. It is stored \
 least significant byte first; both values here are in wire order.\n\n\
 A wrong one means damage on the way, or a box that rewrote addresses, ports or the BTH without a new \
-ICRC. Nothing else in such a packet is judged. Two faults of Linux are named where they match: rxe's \
-FLUSH, whose ICRC covers BTH, FETH and RETH a second time, unmasked; and rxe up to 2019, which left \
-the pad bytes out.\n\n\
+ICRC. Nothing else in such a packet is judged. Or it was computed wrongly: known mistakes are tried, \
+and named where they give the value found. Among them: Linux rxe's FLUSH, whose ICRC covers BTH, FETH \
+and RETH a second time, unmasked; rxe up to 2019, which left the pad bytes out; the byte order; the \
+complement or the eight bytes of ones forgotten; fields not masked; VLAN tags or Ethernet padding \
+covered; the ICRC at the end of a padded frame. Chance names one less than once in two million \
+damaged packets.\n\n\
 Unknown where the capture cut the packet, or where the field is zero because the packet was captured \
 before the sender's hardware filled it in.",
             ),

@@ -34,6 +34,9 @@ pub(super) fn roce(packet: &Packet<'_>, frame: &Frame<'_>, out: &mut dyn Write) 
     object.text("icrc.status", icrc_word(verdict))?;
     if let IcrcVerdict::Invalid { expected, .. } = verdict {
         object.text("icrc.expected", hex(expected))?;
+        if let Some(diagnosis) = frame.diagnose_icrc() {
+            object.text("icrc.diagnosis", diagnosis)?;
+        }
     }
     object.end()?;
     out.write_all(b"\n")

@@ -43,12 +43,13 @@ pub(super) fn roce(
         write!(out, " len={}", frame.payload_len())?;
     }
     match frame.verify_icrc() {
-        IcrcVerdict::Invalid { expected, found } => writeln!(
-            out,
-            " ICRC {:08x} invalid, {:08x} expected",
-            u32::from_be_bytes(found),
-            u32::from_be_bytes(expected)
-        ),
+        verdict @ IcrcVerdict::Invalid { .. } => {
+            write!(out, " ICRC {verdict}")?;
+            if let Some(diagnosis) = frame.diagnose_icrc() {
+                write!(out, ": {diagnosis}")?;
+            }
+            writeln!(out)
+        }
         verdict => writeln!(out, " ICRC {}", icrc_word(verdict)),
     }
 }

@@ -201,6 +201,9 @@ fn icrc(tree: &mut Tree<'_>, frame: &Frame<'_>) -> io::Result<()> {
     tree.field("Value", hex(&frame.icrc()))?;
     if let IcrcVerdict::Invalid { expected, .. } = verdict {
         tree.field("Expected", hex(&expected))?;
+        if let Some(diagnosis) = frame.diagnose_icrc() {
+            tree.field("Diagnosis", diagnosis)?;
+        }
     }
     let trailer = frame.trailer()[0];
     if !trailer.is_empty() {

@@ -4,6 +4,7 @@
 mod captures;
 mod false_alarms;
 mod faults;
+mod icrc;
 mod mutations;
 mod robustness;
 mod support;
