@@ -1,9 +1,11 @@
 //! Every CRC kernel, fed in any pieces, updated or copied, gives what one table lookup a byte
-//! gives.
+//! gives; and a packet's ICRC is explained only if it is wrong, by every kernel alike.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use roce_crc::{Crc, Crc32, INITIAL, Kernel, NibbleTable, SmallTable};
+use roce_codec::icrc::{self, IcrcMistake, IcrcVerdict, NotCheckable};
+use roce_codec::{Frame, Start};
+use roce_crc::{Crc, Crc32, INITIAL, Kernel, NibbleTable, Shift, SmallTable, combine};
 
 /// The definition, bit by bit, sharing nothing with the crate.
 fn reference(bytes: &[u8]) -> u32 {
@@ -44,7 +46,55 @@ fn in_pieces<C: Crc32>(bytes: &[u8], cuts: [u8; 4], skew: u8) -> u32 {
     crc.finish()
 }
 
+/// Whatever the packet: its verdict and its diagnosis agree.
+fn explained(segments: [&[u8]; 2], start: Start) {
+    let verdict = icrc::verify(segments, start);
+    let Ok(frame) = Frame::parse_captured(segments, start) else { return };
+    assert_eq!(verdict, Ok(frame.verify_icrc()));
+    let diagnosis = frame.diagnose_icrc();
+    assert_eq!(diagnosis, frame.diagnose_icrc_with::<NibbleTable>());
+    let Some(diagnosis) = diagnosis else {
+        let not_filled = IcrcVerdict::NotCheckable(NotCheckable::NotFilled);
+        assert_ne!(frame.verify_icrc(), not_filled, "that itself is an explanation");
+        return;
+    };
+    assert!((1..=3).contains(&diagnosis.mistakes().count()));
+    assert!(!diagnosis.to_string().is_empty());
+    assert_ne!(frame.verify_icrc(), IcrcVerdict::Valid);
+    assert_eq!(frame.missing(), 0);
+}
+
+/// The packet with its ICRC made right is not explained, and made wrong in a known way it is.
+fn sealed(bytes: &[u8], start: Start) {
+    let Ok(frame) = Frame::parse([bytes, &[]], start) else { return };
+    let Some(right) = frame.computed_icrc::<SmallTable>() else { return };
+    let trailer = frame.trailer()[0].len();
+    let seal = |icrc: [u8; 4]| {
+        let mut bytes = bytes.to_vec();
+        let end = bytes.len() - trailer;
+        bytes[end - 4..end].copy_from_slice(&icrc);
+        bytes
+    };
+    let bytes = seal(right);
+    let frame = Frame::parse([&bytes, &[]], start).unwrap();
+    assert_eq!((frame.verify_icrc(), frame.diagnose_icrc()), (IcrcVerdict::Valid, None));
+    let [a, b, c, d] = right;
+    let wrong = seal([d, c, b, a]);
+    let frame = Frame::parse([&wrong, &[]], start).unwrap();
+    if let IcrcVerdict::Invalid { .. } = frame.verify_icrc() {
+        // Another single mistake may give the same value, if it comes first.
+        let diagnosis = frame.diagnose_icrc().unwrap();
+        assert_eq!(diagnosis.mistakes().count(), 1, "{diagnosis}");
+        assert_ne!(diagnosis.mistake(), IcrcMistake::NotFilled);
+    }
+}
+
 fuzz_target!(|input: &[u8]| {
+    let (segments, start) = roce_fuzz::packet(input);
+    explained(segments, start);
+    sealed(input, Start::Ethernet);
+    sealed(input, Start::Ip);
+
     let (bytes, [skew, offset, a, b, c, d]) = roce_fuzz::parameters(input);
     // Any alignment of the source, too.
     let bytes = bytes.get(usize::from(offset & 15)..).unwrap_or_default();
@@ -53,6 +103,11 @@ fuzz_target!(|input: &[u8]| {
     assert_eq!(in_pieces::<Crc>(bytes, [a, b, c, d], skew), expected);
     assert_eq!(in_pieces::<SmallTable>(bytes, [a, b, c, d], skew), expected);
     assert_eq!(in_pieces::<NibbleTable>(bytes, [a, b, c, d], skew), expected);
+
+    let (first, second) = bytes.split_at(usize::from(a).min(bytes.len()));
+    let second_len = second.len() as u64;
+    assert_eq!(combine(reference(first), reference(second), second_len), expected);
+    assert_eq!(Shift::back(second_len).apply(Shift::over(second_len).apply(expected)), expected);
 
     let mut masked = bytes.to_vec();
     let mut ones = [0; 64];
