@@ -1,8 +1,9 @@
 //! Packets that others published, read beside the checkout and not copied. Their ICRCs are facts
 //! and stand here: a changed file is noticed.
 
+use roce_codec::ib::Opcode;
 use roce_codec::icrc::{Icrc, IcrcMistake, IcrcVerdict};
-use roce_codec::{Crc, Crc32, Frame, SmallTable, Start};
+use roce_codec::{Crc, Crc32, Frame, NativeFrame, NativeStart, SmallTable, Start};
 
 /// Name and ICRC, as on the wire.
 const KNOWN: [(&str, u32); 17] = [
@@ -123,6 +124,12 @@ fn a1_goes_straight_through_the_crc() {
     let (head, tail) = bytes.split_at(20);
     let parts = [head, tail].map(roce_crc::crc32);
     assert_eq!(roce_crc::combine(parts[0], parts[1], 32), 0x5ab7_2596);
+    // And as a packet: what is masked may hold ones.
+    let packet = [&bytes[..], &[0x96, 0x25, 0xb7, 0x5a]].concat();
+    let frame = NativeFrame::parse([&packet, &[]], NativeStart::Lrh).unwrap();
+    assert_eq!(frame.verify_icrc(), IcrcVerdict::Valid);
+    assert_eq!((frame.opcode(), frame.payload_len(), frame.pad().len()), (Opcode(0x0a), 14, 2));
+    assert_eq!(frame.diagnose_icrc(), None);
 }
 
 /// Case 1: B5 and B6 as Linux rxe sent such packets until 2019.

@@ -38,11 +38,11 @@ pub(crate) fn compare_burst<T: PartialEq + Debug>(
     println!("ratio {name} ours={ours:.2} peer={peer:.2} x={:.2}", peer / ours);
 }
 
-/// Times what bounds a comparison from below and prints `limit NAME ns=<ns>`.
-pub(crate) fn limit<T>(name: &str, mut call: impl FnMut() -> T) {
+/// Times what has no peer, or bounds a comparison from below, and prints `NAME ns=<ns>`.
+pub(crate) fn alone<T>(name: &str, mut call: impl FnMut() -> T) {
     let calls = calls_a_round(&mut call);
     let times = (0..rounds()).map(|_| time(calls, &mut call)).collect();
-    println!("limit {name} ns={:.1}", median(times));
+    println!("{name} ns={:.1}", median(times));
 }
 
 /// What `cargo test --benches` passes: then only that it runs matters.

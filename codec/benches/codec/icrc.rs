@@ -14,7 +14,7 @@ use roce_codec::icrc::{ICRC_LEN, IPV4_HEADERS, Icrc};
 use roce_codec::net::{EtherType, Ethernet, Ip, Ipv4, MacAddr, Udp, VlanStack};
 use roce_codec::{Crc, Frame, FrameBuilder, Start};
 
-use crate::compare::{compare, limit};
+use crate::compare::{alone, compare};
 
 const ETHERNET: usize = 14;
 const RETH: usize = 16;
@@ -24,7 +24,17 @@ pub(crate) fn run() {
         let packet = write_only(payload);
         verify(payload, &packet);
         copy(payload, &packet);
+        diagnose(payload, &packet);
     }
+}
+
+/// A damaged packet, which no mistake explains: every hypothesis is tried.
+fn diagnose(payload: usize, packet: &[u8]) {
+    let mut damaged = packet.to_vec();
+    damaged[ETHERNET + IPV4_HEADERS + RETH] ^= 1;
+    let frame = Frame::parse([&damaged, &[]], Start::Ethernet).unwrap();
+    assert_eq!(frame.diagnose_icrc(), None);
+    alone(&format!("cost icrc-diagnose/{payload}"), || black_box(&frame).diagnose_icrc());
 }
 
 /// What a receiver does: the frame is parsed already, the ICRC its contents call for.
@@ -66,7 +76,7 @@ fn copy(payload: usize, packet: &[u8]) {
             },
         );
     }
-    limit(&format!("icrc-copy/{payload} memcpy"), || {
+    alone(&format!("limit icrc-copy/{payload} memcpy"), || {
         let room = &mut black_box(&mut out[..])[at..at + payload];
         room.copy_from_slice(black_box(&source));
         room[0]

@@ -29,25 +29,13 @@ impl Shift {
     /// Forward over `len` bytes: what feeding as many zeroes does.
     #[must_use]
     pub const fn over(len: u64) -> Self {
-        let mut byte = ONE;
-        let mut bit = 0;
-        while bit < 8 {
-            byte = times_x(byte);
-            bit += 1;
-        }
-        Self(power(byte, len))
+        Self(product(&FORWARD, len))
     }
 
     /// Back over `len` bytes: undoes [`over`](Self::over).
     #[must_use]
     pub const fn back(len: u64) -> Self {
-        let mut byte = ONE;
-        let mut bit = 0;
-        while bit < 8 {
-            byte = over_x(byte);
-            bit += 1;
-        }
-        Self(power(byte, len))
+        Self(product(&BACK, len))
     }
 
     /// The register `state`, shifted.
@@ -71,35 +59,63 @@ pub const fn combine(first: u32, second: u32, second_len: u64) -> u32 {
     Shift::over(second_len).apply(first) ^ second
 }
 
+/// `x^(8 * 2^k)` for each bit `k` of a length. Squaring comes round after 32 times: `x^(2^32) = x`, as P is primitive.
+const FORWARD: [u32; 32] = squares(over_byte(false));
+/// `x^(-8 * 2^k)`.
+const BACK: [u32; 32] = squares(over_byte(true));
+
+/// `x^8`, or `x^-8`.
+const fn over_byte(back: bool) -> u32 {
+    let mut power = ONE;
+    let mut bit = 0;
+    while bit < 8 {
+        power = if back { over_x(power) } else { times_x(power) };
+        bit += 1;
+    }
+    power
+}
+
+/// `a` to the power of 1, 2, 4, and so on.
+const fn squares(a: u32) -> [u32; 32] {
+    let mut squares = [a; 32];
+    let mut k = 1;
+    while k < 32 {
+        squares[k] = times(squares[k - 1], squares[k - 1]);
+        k += 1;
+    }
+    squares
+}
+
+/// The product of those `squares` that stand for bits of `n`.
+const fn product(squares: &[u32; 32], n: u64) -> u32 {
+    let mut product = ONE;
+    let mut left = n;
+    let mut k = 0;
+    while left != 0 {
+        if left & 1 != 0 {
+            // The upper half of the bits means the same powers as the lower.
+            product = times(product, squares[k % squares.len()]);
+        }
+        left >>= 1;
+        k += 1;
+    }
+    product
+}
+
 /// `a * b mod P`, by the schoolbook.
 const fn times(a: u32, b: u32) -> u32 {
     let mut sum = 0;
     let mut shifted = a;
     let mut rest = b;
-    while rest != 0 {
-        // Bit 31 is the coefficient of 1.
-        if rest & ONE != 0 {
-            sum ^= shifted;
-        }
+    let mut degree = 0;
+    while degree < 32 {
+        // Bit 31 is the coefficient of 1. Without a branch, which nothing would predict.
+        sum ^= shifted & (rest >> 31).wrapping_neg();
         shifted = times_x(shifted);
         rest <<= 1;
+        degree += 1;
     }
     sum
-}
-
-/// `a^n mod P`, by squaring.
-const fn power(a: u32, n: u64) -> u32 {
-    let mut power = ONE;
-    let mut square = a;
-    let mut left = n;
-    while left != 0 {
-        if left & 1 != 0 {
-            power = times(power, square);
-        }
-        square = times(square, square);
-        left >>= 1;
-    }
-    power
 }
 
 #[cfg(test)]

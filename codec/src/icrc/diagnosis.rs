@@ -3,8 +3,7 @@
 //! Off the hot path. The value is recomputed under each hypothesis of `hypothesis.rs` and compared
 //! with what the packet carries. A CRC being linear, the payload is summed up once a tail: the
 //! register that must have stood at the end of the BTH follows from what the packet carries, and
-//! each head, some 70 bytes, is held against that. Nothing grows with heads times payload, and no
-//! table beyond the kernel's own is needed.
+//! each head, some 70 bytes, is held against that. Nothing grows with heads times payload.
 //!
 //! A false explanation: fewer than 2048 values are tried, so a packet damaged at random is
 //! explained by chance less than once in 2³² / 2¹¹, two million damaged packets. Damage that
@@ -14,15 +13,12 @@ use core::fmt;
 
 use roce_crc::{Crc32, Shift};
 
-use super::field::{LONGEST_HEAD, LRH, Network};
-use super::hypothesis::{Before, FINISHES, Finish, First, Head, Part, TAILS, Tail, heads};
+use super::head::{Heads, feed};
+use super::hypothesis::{FINISHES, Finish, First, Head, TAILS, Tail, heads};
 use super::mistake::IcrcMistake;
-use super::{ICRC_LEN, IcrcVerdict, NotCheckable};
+use super::suspect::Suspect;
+use super::{IcrcVerdict, NotCheckable};
 use crate::Frame;
-use crate::ib::Bth;
-
-/// Bytes of the two Ethernet addresses.
-const ADDRESSES: usize = 12;
 
 /// The most mistakes at once that are believed: three slips of one who starts out happen (case in
 /// point: no ones, bits not reflected, no complement), four by chance.
@@ -75,24 +71,6 @@ pub fn diagnose(frame: &Frame<'_>) -> Option<IcrcDiagnosis> {
     frame.diagnose_icrc()
 }
 
-/// A packet whose ICRC is wrong, in the parts that hypotheses speak of.
-#[derive(Debug)]
-pub(crate) struct Suspect<'a> {
-    pub(crate) network: Network,
-    /// Before the network header: Ethernet.
-    pub(crate) link: &'a [u8],
-    /// The LRH; `None` where eight bytes of ones stand for it.
-    pub(crate) lrh: Option<[u8; LRH]>,
-    /// From the network header (of IP, or the GRH) to the end of the BTH.
-    pub(crate) headers: &'a [u8],
-    pub(crate) ext: &'a [u8],
-    pub(crate) payload: [&'a [u8]; 2],
-    pub(crate) pad: &'a [u8],
-    pub(crate) icrc: [u8; ICRC_LEN],
-    pub(crate) trailer: [&'a [u8]; 2],
-    pub(crate) is_flush: bool,
-}
-
 /// What must stand in the register behind the BTH.
 struct Targets {
     /// By each of `FINISHES`.
@@ -117,15 +95,18 @@ impl Suspect<'_> {
     }
 
     fn search<C: Crc32>(&self, wanted: impl Fn(&Tail) -> bool) -> Option<IcrcDiagnosis> {
+        let registers = Heads::new::<C>(self);
         let mut best = None;
         for reflected in [true, false] {
-            let targets = TAILS
-                .each_ref()
-                .map(|tail| wanted(tail).then(|| self.targets::<C>(tail, reflected)).flatten());
-            for head in heads(self.network).filter(|head| reflected || head.plain) {
-                let Some(register) = self.register_after::<C>(&head, reflected) else { continue };
-                let tails = if head.plain && reflected { TAILS.len() } else { 1 };
-                for (tail, targets) in TAILS.iter().zip(&targets).take(tails) {
+            let tails = if reflected { &TAILS[..] } else { &TAILS[..1] };
+            let mut targets = TAILS.map(|_| None);
+            for (targets, tail) in targets.iter_mut().zip(tails).filter(|(_, tail)| wanted(tail)) {
+                *targets = self.targets::<C>(tail, reflected);
+            }
+            for head in heads(self.network).filter(|head| reflected || head.mirrored) {
+                let Some(register) = registers.register::<C>(&head, reflected) else { continue };
+                let tails = tails.iter().take(if head.plain { TAILS.len() } else { 1 });
+                for (tail, targets) in tails.zip(&targets) {
                     let Some(targets) = targets else { continue };
                     // Nothing at all has a value too.
                     if head.first == First::BehindBth && targets.len == 0 {
@@ -141,50 +122,6 @@ impl Suspect<'_> {
             }
         }
         best
-    }
-
-    /// The register behind the BTH by this hypothesis; `None` if the packet has no such part.
-    fn register_after<C: Crc32>(&self, head: &Head, reflected: bool) -> Option<u32> {
-        let end = self.network.bth_at() + Bth::LEN;
-        let mut bytes = [0xff; LONGEST_HEAD];
-        if let Some(lrh) = &self.lrh {
-            bytes.first_chunk_mut::<LRH>()?.copy_from_slice(lrh);
-        }
-        for (to, from) in bytes.get_mut(LRH..end)?.iter_mut().zip(self.headers) {
-            *to = *from;
-        }
-        for (fields, value) in [(head.zeroes, 0x00), (head.ones, 0xff)] {
-            for (at, mask) in fields.iter().filter_map(|field| field.place(self.network)) {
-                for (byte, mask) in bytes.get_mut(at..)?.iter_mut().zip(mask) {
-                    *byte = *byte & !mask | value & mask;
-                }
-            }
-        }
-        let (lrh, _) = bytes.split_first_chunk::<LRH>()?;
-        let before: &[u8] = match head.before {
-            Before::Lrh => lrh,
-            Before::Nothing => &[],
-            Before::Zeroes => &[0; LRH],
-        };
-        let (link, start) = match head.first {
-            First::Ethernet => (self.link, LRH),
-            First::Vlan => (self.link.get(ADDRESSES..)?, LRH),
-            First::Network => (&[][..], LRH),
-            First::Udp => (&[][..], self.network.udp_at()?),
-            // The packet starts there anyway.
-            First::Bth if self.network.bth_at() == LRH => return None,
-            First::Bth => (&[][..], self.network.bth_at()),
-            First::BehindBth => (&[][..], end),
-        };
-        // A link layer of nothing but an EtherType has no tag to cover.
-        if matches!(head.first, First::Ethernet | First::Vlan) && link.len() <= size_of::<u16>() {
-            return None;
-        }
-        let mut crc = C::resume(head.seed);
-        for piece in [before, link, bytes.get(start..end)?] {
-            feed(&mut crc, piece, reflected);
-        }
-        Some(crc.state())
     }
 
     /// The registers behind the BTH that each way to finish calls for, if the packet has such a
@@ -212,62 +149,6 @@ impl Suspect<'_> {
             back.apply(register ^ crc.state())
         });
         Some(Targets { registers, len })
-    }
-
-    fn len(&self, part: Part) -> usize {
-        let mut len: usize = 0;
-        self.pieces(part, |bytes| len = len.saturating_add(bytes.len()));
-        len
-    }
-
-    /// Hands out the bytes of a part, piece by piece.
-    fn pieces(&self, part: Part, mut take: impl FnMut(&[u8])) {
-        match part {
-            Part::Ext => take(self.ext),
-            Part::Payload => self.payload.into_iter().for_each(take),
-            Part::Pad => take(self.pad),
-            Part::ZeroPad => take([0; 3].get(..self.pad.len()).unwrap_or_default()),
-            Part::FlushBth => match self.headers.last_chunk::<{ Bth::LEN }>() {
-                Some(bth) if self.is_flush => take(bth),
-                _ => {}
-            },
-            Part::Trailer => self.trailer.into_iter().for_each(take),
-            Part::BeforeFrameEnd => {
-                let [mut a, mut b] = self.trailer;
-                // The frame's last four bytes are not among those; if the trailer is shorter
-                // than they are, they reach into the field where the ICRC belongs.
-                let field = self.icrc.get(..(a.len() + b.len()).min(ICRC_LEN)).unwrap_or_default();
-                let cut = b.len().min(ICRC_LEN);
-                b = b.get(..b.len() - cut).unwrap_or_default();
-                a = a.get(..a.len().saturating_sub(ICRC_LEN - cut)).unwrap_or_default();
-                [field, a, b].into_iter().for_each(take);
-            }
-        }
-    }
-
-    /// The frame's last four bytes.
-    fn frame_end(&self) -> [u8; ICRC_LEN] {
-        let mut end = [0; ICRC_LEN];
-        let all = self.icrc.iter().chain(self.trailer[0]).chain(self.trailer[1]);
-        for (to, from) in end.iter_mut().rev().zip(all.rev()) {
-            *to = *from;
-        }
-        end
-    }
-}
-
-/// Feeds bytes, the bits of each in either order.
-fn feed<C: Crc32>(crc: &mut C, bytes: &[u8], reflected: bool) {
-    if reflected {
-        crc.update(bytes);
-        return;
-    }
-    for chunk in bytes.chunks(64) {
-        let mut mirrored = [0; 64];
-        for (to, from) in mirrored.iter_mut().zip(chunk) {
-            *to = from.reverse_bits();
-        }
-        crc.update(mirrored.get(..chunk.len()).unwrap_or_default());
     }
 }
 
@@ -300,17 +181,14 @@ fn better(best: Option<IcrcDiagnosis>, found: Option<IcrcDiagnosis>) -> Option<I
 
 #[cfg(test)]
 mod tests {
-    use super::super::field::{Field, Fields};
+    use super::super::field::Network;
     use super::*;
-    use IcrcMistake as M;
-    use roce_crc::Crc;
 
     /// The values tried on a packet that has every part.
     fn values_tried(network: Network) -> usize {
-        let plain = heads(network).filter(|head| head.plain).count();
-        let all = heads(network).count();
-        // Plain heads with every tail and once more by mirrored bits, the others with one tail.
-        (plain * (TAILS.len() + 1) + (all - plain)) * FINISHES.len()
+        let tails = |head: Head| if head.plain { TAILS.len() } else { 1 };
+        let mirrored = heads(network).filter(|head| head.mirrored).count();
+        (heads(network).map(tails).sum::<usize>() + mirrored) * FINISHES.len()
     }
 
     #[test]
@@ -334,51 +212,5 @@ mod tests {
         }
         assert!(TAILS[1..].iter().all(|tail| !tail.mistakes.is_empty() && tail.needs.is_some()));
         assert!(FINISHES[1..].iter().all(|finish| !finish.mistakes.is_empty()));
-    }
-
-    const LRH_BYTES: [u8; 8] = [0x20, 0x12, 0x37, 0x5c, 0x00, 0x0e, 0x17, 0xd2];
-    const BTH: [u8; 12] = [0x0a, 0x70, 0xff, 0xff, 0x41, 0x00, 0x01, 0x23, 0x80, 0x00, 0x00, 0x05];
-    const RETH: [u8; 16] = [0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0x12, 0x34, 0, 0, 0, 1];
-
-    /// A native WRITE only of four bytes, behind a GRH or not, with this ICRC.
-    fn native(grh: &[u8], icrc: u32) -> Vec<M> {
-        let headers = [grh, &BTH].concat();
-        let suspect = Suspect {
-            network: if grh.is_empty() { Network::Lrh } else { Network::Grh },
-            link: &[],
-            lrh: Some(LRH_BYTES),
-            headers: &headers,
-            ext: &RETH,
-            payload: [b"x\0\0\0", b""],
-            pad: &[],
-            icrc: icrc.to_be_bytes(),
-            trailer: [&[], &[]],
-            is_flush: false,
-        };
-        // That it is wrong is given.
-        let verdict = IcrcVerdict::Invalid { expected: [0; 4], found: [0; 4] };
-        let diagnosis = suspect.diagnose::<Crc>(verdict);
-        diagnosis.map(|diagnosis| diagnosis.mistakes().collect()).unwrap_or_default()
-    }
-
-    /// Values by Python's `zlib.crc32` over what the mistaken sender would cover.
-    #[test]
-    fn native_packets_with_the_local_route_header_masked_wrongly() {
-        let lane = Fields::of(&[Field::VirtualLane]);
-        let route = Fields::of(&[Field::LocalRoute]);
-        // Right without a GRH, where only the virtual lane counts as ones: no explanation.
-        assert_eq!(native(&[], 0x715e_8774), []);
-        assert_eq!(native(&[], 0x0158_e22f), [M::Unmasked(lane)]);
-        assert_eq!(native(&[], 0x1304_b261), [M::Overmasked(route)]);
-        assert_eq!(native(&[], 0x5742_efd0), [M::NothingMasked]);
-        assert_eq!(native(&[], 0x6be3_0e12), [M::OnesLeftOut]);
-
-        let mut grh = [0; 40];
-        grh[..8].copy_from_slice(&[0x6c, 0x01, 0x23, 0x45, 0x00, 0x28, 0x1b, 0x3f]);
-        for (byte, value) in grh[8..].iter_mut().zip(1..) {
-            *byte = value;
-        }
-        assert_eq!(native(&grh, 0x8923_6752), []);
-        assert_eq!(native(&grh, 0x545e_faa6), [M::Unmasked(route)]);
     }
 }

@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-use crate::ib::Bth;
-use crate::net::{Ipv4, Ipv6, Udp};
+use crate::ib::{Bth, Lrh};
+use crate::net::{Grh, Ipv4, Ipv6, Udp};
 
 /// What stands before the BTH.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -21,7 +21,7 @@ pub enum Network {
 }
 
 /// Bytes of the local route header, and of the ones that stand for it in RoCE.
-pub(super) const LRH: usize = 8;
+pub(super) const LRH: usize = Lrh::LEN;
 
 impl Network {
     /// Where UDP starts behind the LRH or what stands for it.
@@ -39,7 +39,7 @@ impl Network {
             Self::Ipv4 => LRH + Ipv4::LEN + Udp::LEN,
             Self::Ipv6 => LRH + Ipv6::LEN + Udp::LEN,
             Self::Lrh => LRH,
-            Self::Grh => LRH + Ipv6::LEN,
+            Self::Grh => LRH + Grh::LEN,
         }
     }
 
@@ -259,7 +259,19 @@ impl Fields {
 
     /// The fields, in wire order.
     pub fn iter(self) -> impl Iterator<Item = Field> {
-        Field::ALL.into_iter().filter(move |field| self.contains(*field))
+        self.indices().filter_map(|index| Field::ALL.get(index).copied())
+    }
+
+    /// Where the fields stand in [`Field::ALL`].
+    pub(super) fn indices(self) -> impl Iterator<Item = usize> {
+        let mut left = self.0;
+        core::iter::from_fn(move || {
+            let lowest = usize::try_from(left.trailing_zeros()).ok()?;
+            (left != 0).then(|| {
+                left &= left.wrapping_sub(1);
+                lowest
+            })
+        })
     }
 
     /// Every subset, the empty one first.
@@ -366,17 +378,23 @@ mod tests {
 
     #[test]
     fn masked_fields_are_the_masks_of_the_fast_path() {
-        for (network, ones) in
-            [(Network::Ipv4, crate::icrc::IPV4_ONES), (Network::Ipv6, crate::icrc::IPV6_ONES)]
-        {
+        use crate::icrc::{GRH_ONES, IPV4_ONES, IPV6_ONES, LRH_ONES};
+        for (network, ones, from) in [
+            (Network::Ipv4, IPV4_ONES, LRH),
+            (Network::Ipv6, IPV6_ONES, LRH),
+            (Network::Grh, GRH_ONES, LRH),
+            (Network::Lrh, LRH_ONES, 0),
+        ] {
             let mut mask = [0; LRH + 64];
             for (at, bits) in masked(network).iter().filter_map(|field| field.place(network)) {
                 for (byte, bits) in mask[at..].iter_mut().zip(bits) {
                     *byte |= bits;
                 }
             }
-            assert_eq!(mask[LRH..], ones, "{network:?}");
+            assert_eq!(mask[from..from + 64], ones, "{network:?}");
         }
+        // A GRH turns the whole LRH into ones.
+        assert!(masked(Network::Grh).contains(Field::LocalRoute));
     }
 
     #[test]

@@ -52,11 +52,20 @@ pub(super) struct Head {
     pub(super) ones: Fields,
     /// What is set to zeroes.
     pub(super) zeroes: Fields,
-    /// Plain enough to be tried with every tail and either order of the bits.
+    /// Masked as it should be or not at all: tried with every tail.
     pub(super) plain: bool,
+    /// Tried with the bits of each byte mirrored, too.
+    pub(super) mirrored: bool,
     pub(super) mistakes: [&'static [M]; 2],
     /// What is wrong with the masks.
     pub(super) mask_mistakes: [Option<M>; 2],
+}
+
+impl Head {
+    /// Whether it covers what it should, fields aside.
+    pub(super) fn covers_all(&self) -> bool {
+        self.seed == ONES && self.before == Before::Lrh && self.first == First::Network
+    }
 }
 
 /// The register of ones, and the one that somebody may have started from instead.
@@ -140,6 +149,7 @@ pub(super) fn heads(network: Network) -> impl Iterator<Item = Head> {
         ones,
         zeroes,
         plain: zeroes.is_empty() && (ones == right || ones.is_empty()),
+        mirrored: zeroes.is_empty() && (ones == right || ones.is_empty()),
         mistakes: [&[], &[]],
         mask_mistakes,
     });
@@ -155,6 +165,7 @@ pub(super) fn heads(network: Network) -> impl Iterator<Item = Head> {
             ones,
             zeroes: Fields::NONE,
             plain: true,
+            mirrored: first == First::Network && seed.0 == ONES,
             mistakes: [mistakes, seed.2],
             mask_mistakes: [mistake, None],
         })

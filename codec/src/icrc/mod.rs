@@ -13,8 +13,10 @@
 
 mod diagnosis;
 mod field;
+mod head;
 mod hypothesis;
 mod mistake;
+mod suspect;
 mod verdict;
 
 use roce_crc::{AFTER_ONES8, Crc, Crc32};
@@ -28,7 +30,7 @@ pub use field::{Field, Fields, Network, can_change_in_flight};
 pub use mistake::IcrcMistake;
 pub use verdict::{IcrcVerdict, NotCheckable, verify, verify_datagram};
 
-pub(crate) use diagnosis::Suspect;
+pub(crate) use suspect::Suspect;
 
 /// Bytes of the ICRC.
 pub const ICRC_LEN: usize = 4;

@@ -3,13 +3,13 @@
 use roce_crc::Crc32;
 
 use super::{NativeFrame, RouteRef};
-use crate::ib::Operation;
+use crate::ib::{Lrh, Operation};
 use crate::icrc::{IcrcDiagnosis, Network, Suspect};
 
 impl NativeFrame<'_> {
-    /// Which known mistakes explain an ICRC that is wrong, as
-    /// [`Frame::diagnose_icrc`](crate::Frame::diagnose_icrc) does for RoCEv2; the mistakes around the
-    /// local route header are among them.
+    /// When the ICRC is wrong: which known mistakes of a sender explain it, as
+    /// [`Frame::diagnose_icrc`](crate::Frame::diagnose_icrc) says it of RoCEv2. That the LRH is
+    /// masked wrongly is among them.
     #[cold]
     #[must_use]
     pub fn diagnose_icrc(&self) -> Option<IcrcDiagnosis> {
@@ -20,17 +20,17 @@ impl NativeFrame<'_> {
     #[cold]
     #[must_use]
     pub fn diagnose_icrc_with<C: Crc32>(&self) -> Option<IcrcDiagnosis> {
-        let covered = self.headers();
-        // Where the LRH lies, if there is one, and what else precedes the first header covered.
+        let headers = self.headers();
+        let none: &[u8] = &[];
         let (network, lrh, link, headers) = match self.route {
             RouteRef::Local(_) => {
-                let (lrh, headers) = covered.split_first_chunk()?;
-                (Network::Lrh, Some(*lrh), &[][..], headers)
+                let (lrh, rest) = headers.split_first_chunk::<{ Lrh::LEN }>()?;
+                (Network::Lrh, Some(*lrh), none, rest)
             }
             RouteRef::Global(Some(_), _) => {
-                (Network::Grh, self.link.first_chunk().copied(), &[][..], covered)
+                (Network::Grh, self.link.first_chunk().copied(), none, headers)
             }
-            RouteRef::Global(None, _) => (Network::Grh, None, self.link, covered),
+            RouteRef::Global(None, _) => (Network::Grh, None, self.link, headers),
         };
         let pad = self.pad();
         let suspect = Suspect {
@@ -42,8 +42,9 @@ impl NativeFrame<'_> {
             payload: self.payload(),
             pad: &pad,
             icrc: self.icrc(),
-            trailer: self.trailer(),
-            is_flush: self.info().operation == Operation::Flush,
+            // A VCRC covers the ICRC: neither can be computed with it, nor stand behind it.
+            trailer: if lrh.is_some() { [none; 2] } else { self.trailer() },
+            is_flush: self.opcode().info().operation == Operation::Flush,
         };
         suspect.diagnose::<C>(self.verify_icrc_with::<C>())
     }

@@ -3,6 +3,7 @@
 mod chip;
 mod diagnosis;
 mod flight;
+mod native;
 mod verdicts;
 
 /// Bytes in hexadecimal, spaces as you like.

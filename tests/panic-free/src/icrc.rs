@@ -2,7 +2,7 @@ use roce_codec::icrc::{
     Field, Fields, IcrcDiagnosis, IcrcMistake, IcrcVerdict, Network, NotCheckable,
     can_change_in_flight, diagnose, verify, verify_datagram,
 };
-use roce_codec::{Frame, NibbleTable, ParseError, Shift, SmallTable, Start, combine};
+use roce_codec::{Frame, NativeFrame, NibbleTable, ParseError, Shift, SmallTable, Start, combine};
 
 crate::instantiate! {
     icrc_verify(a: &[u8], b: &[u8], s: Start) -> Result<IcrcVerdict, ParseError> {
@@ -17,6 +17,10 @@ crate::instantiate! {
     }
     frame_diagnose_nibble(frame: &Frame<'_>) -> Option<IcrcDiagnosis> {
         frame.diagnose_icrc_with::<NibbleTable>()
+    }
+    native_diagnose(frame: &NativeFrame<'_>) -> Option<IcrcDiagnosis> { frame.diagnose_icrc() }
+    native_diagnose_small(frame: &NativeFrame<'_>) -> Option<IcrcDiagnosis> {
+        frame.diagnose_icrc_with::<SmallTable>()
     }
     diagnosis_mistake(diagnosis: &IcrcDiagnosis) -> IcrcMistake { diagnosis.mistake() }
     diagnosis_last(diagnosis: &IcrcDiagnosis) -> Option<IcrcMistake> { diagnosis.mistakes().last() }
