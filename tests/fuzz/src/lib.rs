@@ -3,7 +3,11 @@
 //! An input is packet bytes with the few parameters a target wants at the *end*, so that a
 //! captured packet is a good seed as it stands.
 
-use roce_codec::Start;
+use roce_codec::{NativeStart, Start};
+
+/// The layers that packets other than RoCEv2 start with.
+pub const NATIVE_STARTS: [NativeStart; 3] =
+    [NativeStart::Lrh, NativeStart::Ethernet, NativeStart::Grh];
 
 /// Takes `N` parameter bytes off the end; zeroes if the input is shorter.
 #[must_use]
