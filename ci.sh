@@ -218,6 +218,7 @@ verb_lint() {
     step "lint: licences" .ci/check-licences Cargo.toml \
         "${side_workspaces[@]/%//Cargo.toml}"
     step "lint: house style" .ci/check-style
+    step "lint: defmt::Format on every public type" .ci/check-defmt "$ci_dir/check-defmt"
 }
 
 clippy_row() {
