@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Every check of this repository, by name; CI runs it without an argument.
 #
-#   ./ci.sh [VERB...]      VERB: fmt lint test no-std capi fuzz bench interop all extended
+#   ./ci.sh [VERB...]      VERB: fmt lint test no-std panic-free size capi fuzz bench
+#                                interop all extended
 #
-# `all` is the default and runs the first eight in 40 minutes or less on two cores; `extended` is
+# `all` is the default and runs the first ten in 40 minutes or less on two cores; `extended` is
 # what takes too long for every commit. Each verb installs the system packages it needs (apt, as
 # root or through sudo) when they are missing. A failing step does not stop the others: the
 # summary names each one, and the last line counts checks and tests.
@@ -34,6 +35,7 @@ feature_matrix=(
     "dpu-app --no-default-features"
     "dpu-app --no-default-features --features std"
 )
+size_target=thumbv7em-none-eabihf
 no_std_packages=(roce-crc roce-codec roce-engine roce-dataplane)
 no_std_targets=(
     thumbv7em-none-eabihf
@@ -41,8 +43,23 @@ no_std_targets=(
     aarch64-unknown-none
     x86_64-unknown-none
 )
+# Whose tests run under qemu-user: target, what for, emulator, packages.
+emulated_targets=(
+    "s390x-unknown-linux-gnu|big-endian|qemu-s390x|-p roce-crc -p roce-codec"
+    "aarch64-unknown-linux-gnu|the CRC's PMULL kernels|qemu-aarch64 -cpu max|-p roce-crc"
+)
+# Where no public function may have a way to panic: tests/panic-free/run's words, behind what the
+# summary says. Firmware is built at s and z; the features are those that choose the CRC's kernels.
+panic_free_matrix=(
+    "this machine|"
+    "x86-64, AVX-512|--target x86_64-unknown-linux-gnu --target-feature +pclmulqdq,+vpclmulqdq,+avx2,+avx512f,+avx512bw,+avx512vl"
+    "AArch64, PMULL|--target aarch64-unknown-none --target-feature +aes,+crc"
+    "thumbv7em, opt-level s|--target thumbv7em-none-eabihf --opt-level s"
+    "thumbv7em, opt-level z|--target thumbv7em-none-eabihf --opt-level z"
+    "riscv32imac, opt-level s|--target riscv32imac-unknown-none-elf --opt-level s"
+)
 # Cargo.toml files outside the workspace, each with flags or a profile of its own.
-side_workspaces=(codec/capi tests/fuzz tests/panic-free)
+side_workspaces=(codec/capi tests/fuzz tests/panic-free tests/size)
 fuzz_seconds=20
 
 say() { printf '%s\n' "$*"; }
@@ -151,6 +168,15 @@ packages_for() {
     lint) packages python3 shellcheck ;;
     # Namespaces and veth pairs, offloads off, captures judged by others.
     test) packages gcc libc6-dev iproute2 ethtool nftables tcpdump tshark ;;
+    # Other architectures' processors, compilers for their C startup files, and their C libraries.
+    no-std)
+        packages gcc libc6-dev qemu-user gcc-s390x-linux-gnu libc6-dev-s390x-cross \
+            gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+        ;;
+    # Names of functions in readable form: binutils.
+    panic-free) packages gcc libc6-dev binutils python3 ;;
+    # A Cortex-M4 board.
+    size) packages gcc libc6-dev python3 qemu-system-arm ;;
     # A C and a C++ user of the library, and one on a Cortex-M.
     capi) packages gcc g++ libc6-dev binutils gcc-arm-none-eabi qemu-system-arm ;;
     # libFuzzer is C++.
@@ -192,6 +218,7 @@ verb_lint() {
     step "lint: licences" .ci/check-licences Cargo.toml \
         "${side_workspaces[@]/%//Cargo.toml}"
     step "lint: house style" .ci/check-style
+    step "lint: defmt::Format on every public type" .ci/check-defmt "$ci_dir/check-defmt"
 }
 
 clippy_row() {
@@ -201,7 +228,15 @@ clippy_row() {
 }
 
 side_clippy() {
-    cargo clippy --locked --manifest-path "$1/Cargo.toml" --target-dir "$ci_dir/lint" -- -D warnings
+    local words=(--locked --manifest-path "$1/Cargo.toml" --target-dir "$ci_dir/lint")
+    if [[ $1 == tests/size ]]; then
+        rustup_target "$size_target" || {
+            say "passed over: it builds for $size_target alone, which rustup cannot add"
+            return 0
+        }
+        words+=(--target "$size_target")
+    fi
+    cargo clippy "${words[@]}" -- -D warnings
 }
 
 rustdoc() { RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps; }
@@ -286,30 +321,86 @@ tshark_reads_rroce() {
 # ---- no-std ------------------------------------------------------------------------------------
 
 verb_no-std() {
-    local target
+    packages_for no-std
+    local target row
     for target in "${no_std_targets[@]}"; do
-        step "no-std: $target" no_std "$target"
+        step "no-std: $target" for_target "$target" no_std "$target"
     done
-    packages gcc libc6-dev
-    step "no-std: no way to panic is left in the codec" no_panic
+    target=thumbv7em-none-eabihf
+    step "no-std: $target, defmt" for_target "$target" \
+        cargo_build "$target" -p roce-codec --no-default-features --features defmt
+    for row in "${emulated_targets[@]}"; do
+        local what emulator words
+        IFS='|' read -r target what emulator words <<<"$row"
+        read -ra words <<<"$words"
+        if rustup_target "$target"; then
+            tests "no-std: $target ($what), tests run by $emulator" \
+                emulated "$target" "$emulator" "${words[@]}"
+        else
+            words+=(--no-default-features)
+            step "no-std: $target ($what), built only: rustup cannot add it" \
+                for_target "$target" cargo_build "$target" "${words[@]}"
+        fi
+    done
 }
 
 no_std() {
     local package words=()
     for package in "${no_std_packages[@]}"; do words+=(-p "$package"); done
-    words+=(--locked --no-default-features --target "$1")
-    if rustup target list --installed 2>/dev/null | grep -qx "$1" ||
-        timeout 300 rustup target add "$1" 2>&1; then
-        cargo build --target-dir "$ci_dir/no-std" "${words[@]}"
+    cargo_build "$1" --no-default-features "${words[@]}"
+}
+
+cargo_build() {
+    local target=$1
+    shift
+    cargo build --locked --target-dir "$ci_dir/no-std" --target "$target" "$@"
+}
+
+# The tests of what reads bytes as numbers, on a processor that reads them otherwise, and of the
+# kernels that this one does not have.
+emulated() {
+    local target=$1 emulator=$2 gnu=${1/-unknown/} upper log=$ci_dir/emulated.log
+    upper=${target^^}
+    upper=${upper//-/_}
+    export "CARGO_TARGET_${upper}_LINKER=$gnu-gcc"
+    export "CARGO_TARGET_${upper}_RUNNER=$emulator -L /usr/$gnu"
+    # A tenth of the speed or less.
+    export PROPTEST_CASES=32
+    shift 2
+    cargo test --locked --no-fail-fast --target "$target" --target-dir "$ci_dir/emulated" \
+        --lib --tests "$@" -- --nocapture 2>&1 | tee "$log"
+    if grep 'this CPU cannot run' "$log"; then
+        say "ci.sh: $emulator was to run every kernel"
+        return 1
+    fi
+}
+
+# Whether rustup has the target's standard library, or gets it. Once it could not, it is not asked
+# for the next one: each time takes minutes.
+rustup_target() {
+    rustup target list --installed 2>/dev/null | grep -qx "$1" && return
+    [[ ! -e $ci_dir/no-rustup ]] || return 1
+    timeout 300 rustup target add "$1" >&2 && return
+    touch "$ci_dir/no-rustup"
+    return 1
+}
+
+# for_target TARGET COMMAND...: runs cargo for a target that need not be this machine's, by rustup's
+# compiler or else by Debian's.
+for_target() {
+    local target=$1
+    shift
+    if rustup_target "$target"; then
+        "$@"
     else
-        say "ci.sh: rustup cannot add $1; building core with Debian's compiler instead"
-        no_std_by_debian "${words[@]}"
+        say "ci.sh: rustup cannot add $target; building core with Debian's compiler instead"
+        by_debian "$@"
     fi
 }
 
 # Where rustup's server is out of reach: Debian's current compiler with its sources, unpacked
 # under target/ and not installed, builds `core` for any target.
-no_std_by_debian() {
+by_debian() {
     local root=$ci_dir/rustc-web deb
     if [[ ! -x $root/usr/bin/rustc ]]; then
         local std llvm
@@ -327,20 +418,52 @@ no_std_by_debian() {
         for deb in "$root"/debs/*.deb; do dpkg-deb -x "$deb" "$root"; done
         rm -r "$root/debs"
     fi
-    local libraries
+    local libraries linkers
     libraries=$(echo "$root"/usr/lib/*-linux-gnu)
-    LD_LIBRARY_PATH=$libraries RUSTC=$root/usr/bin/rustc RUSTC_BOOTSTRAP=1 \
-        cargo build -Zbuild-std=core --target-dir "$ci_dir/no-std-debian" "$@"
+    # rustup's own linker serves every target.
+    linkers=$(echo "$(rustc --print sysroot)"/lib/rustlib/*-linux-gnu/bin)
+    (
+        export LD_LIBRARY_PATH=$libraries RUSTC=$root/usr/bin/rustc PATH=$linkers:$PATH
+        export RUSTC_BOOTSTRAP=1 CARGO_UNSTABLE_BUILD_STD=core
+        export CARGO_UNSTABLE_BUILD_STD_FEATURES=compiler-builtins-mem
+        "$@"
+    )
 }
 
 apt_dependency() {
     apt-cache depends "$1" | awk -v name="$2" '$1 == "Depends:" && $2 ~ name { print $2; exit }'
 }
 
-# Links only if the optimizer has removed every path to the panic handler.
-no_panic() {
-    cargo build --locked --release --manifest-path tests/panic-free/Cargo.toml \
-        --target-dir "$ci_dir/panic-free"
+# ---- panic-free --------------------------------------------------------------------------------
+
+verb_panic-free() {
+    packages_for panic-free
+    local row words
+    for row in "${panic_free_matrix[@]}"; do
+        read -ra words <<<"${row#*|}"
+        step "panic-free: ${row%%|*}" panic_free "${words[@]}"
+    done
+}
+
+panic_free() {
+    export CARGO_TARGET_DIR=$ci_dir/panic-free
+    if [[ ${1-} == --target ]]; then
+        for_target "$2" tests/panic-free/run "$@"
+    else
+        tests/panic-free/run
+    fi
+}
+
+# ---- size --------------------------------------------------------------------------------------
+
+verb_size() {
+    packages_for size
+    step "size: code, stack, instructions a packet on a Cortex-M4" size
+}
+
+size() {
+    export CARGO_TARGET_DIR=$ci_dir/size
+    for_target "$size_target" tests/size/run
 }
 
 # ---- capi --------------------------------------------------------------------------------------
@@ -404,7 +527,7 @@ interop() {
 
 verb_all() {
     local verb
-    for verb in fmt lint test no-std capi fuzz bench interop; do "verb_$verb"; done
+    for verb in fmt lint test no-std panic-free size capi fuzz bench interop; do "verb_$verb"; done
 }
 
 # Ten minutes a fuzz target, properties over a hundred times as many cases, tests marked
@@ -448,12 +571,14 @@ main() {
     ((${#verbs[@]})) || verbs=(all)
     for verb in "${verbs[@]}"; do
         declare -F "verb_$verb" >/dev/null ||
-            die "no verb '$verb'; there are: fmt lint test no-std capi fuzz bench interop all extended"
+            die "no verb '$verb'; there are: fmt lint test no-std panic-free size capi fuzz" \
+                "bench interop all extended"
     done
     command -v cargo >/dev/null ||
         die "cargo is not in PATH: install stable Rust with rustup (https://rustup.rs) first"
     cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
     cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
+    rm -f "$ci_dir/no-rustup"
     for verb in "${verbs[@]}"; do "verb_$verb"; done
     report
 }

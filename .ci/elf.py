@@ -65,10 +65,6 @@ class Elf:
         return sum(section.size for section in self.sections
                    if section.flags & SHF_ALLOC and section.name.startswith(prefixes))
 
-    def symbol(self, name):
-        """The value of a symbol."""
-        return next(symbol.value for symbol in self.symbols if symbol.name == name)
-
     def functions(self):
         """The functions, by address."""
         return sorted((symbol for symbol in self.symbols

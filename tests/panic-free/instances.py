@@ -14,10 +14,12 @@ Left out on purpose: `core::fmt` and `defmt` (formatting machinery is not ours t
 """
 
 import itertools
-import json
+import os
 import sys
 
-FORMAT_VERSIONS = range(45, 100)
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".ci"))
+from rustdoc import Crate  # noqa: E402
 
 # What a type parameter with that bound is instantiated with.
 FOR_BOUND = {
@@ -43,47 +45,8 @@ class Unnamed(Exception):
     """What the tables above say nothing about."""
 
 
-class Crate:
-    def __init__(self, path):
-        with open(path, encoding="utf-8") as file:
-            self.doc = json.load(file)
-        if self.doc["format_version"] not in FORMAT_VERSIONS:
-            sys.exit(f"{path}: rustdoc's format {self.doc['format_version']} is not known here")
-        self.index = self.doc["index"]
-        self.name = self.index[str(self.doc["root"])]["name"]
-        self.public = {}  # identifier -> path that a user can write
-        self.functions = []  # (path, turbofish-able prefix, function, generics of the impl)
-        self.walk(self.doc["root"], self.name)
-
-    def item(self, identifier):
-        return self.index.get(str(identifier))
-
-    def walk(self, identifier, path):
-        """Names what a module makes public, through re-exports."""
-        for child in self.item(identifier)["inner"]["module"]["items"]:
-            item = self.item(child)
-            if item is None or item["visibility"] != "public":
-                continue
-            kind, inner = next(iter(item["inner"].items()))
-            if kind == "use":
-                target = inner["id"] if inner["id"] is not None else child
-                item = self.item(target)
-                if item is None or item["crate_id"] != 0:
-                    continue  # another crate's, which has its own run
-                if inner["is_glob"]:
-                    self.walk(target, path)
-                    continue
-                child, name = target, inner["name"]
-                kind = next(iter(item["inner"]))
-            else:
-                name = item["name"]
-            full = f"{path}::{name}"
-            if child in self.public:
-                continue
-            if kind == "module":
-                self.walk(child, full)
-            elif kind in ("struct", "enum", "union", "trait", "function", "type_alias"):
-                self.public[child] = full
+class Names(Crate):
+    """A crate whose types can be written down."""
 
     def type_path(self, identifier, written):
         """A path to a type or trait, of this crate or another."""
@@ -200,11 +163,7 @@ def functions_of(crate):
         item = crate.item(identifier)
         if "function" in item["inner"]:
             yield path, [path], item["inner"]["function"]
-    for identifier in sorted(crate.index, key=int):
-        item = crate.index[identifier]
-        impl = item["inner"].get("impl")
-        if item["crate_id"] != 0 or impl is None or impl["is_synthetic"] or impl["blanket_impl"]:
-            continue
+    for impl in crate.impls():
         yield from functions_of_impl(crate, impl)
 
 
@@ -249,7 +208,7 @@ def functions_of_impl(crate, impl):
 def main():
     arms, paths, unnamed = [], [], []
     for argument in sys.argv[1:]:
-        crate = Crate(argument)
+        crate = Names(argument)
         for path, prefixes, function in functions_of(crate):
             try:
                 check_named(crate, function["sig"])

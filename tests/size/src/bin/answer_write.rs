@@ -19,7 +19,6 @@ roce_size::firmware! {
 /// Ethernet, IPv4, UDP, BTH, AETH, ICRC.
 const LEN: usize = 14 + 20 + 8 + 12 + 4 + 4;
 
-#[unsafe(no_mangle)]
 #[inline(never)]
 fn case(bytes: &'static [u8]) -> Option<[u8; LEN]> {
     let write = Frame::parse([bytes, &[]], Start::Ethernet).ok()?;

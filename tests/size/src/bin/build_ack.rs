@@ -44,7 +44,6 @@ const TEMPLATE: FrameBuilder = FrameBuilder {
     pad: [0; 3],
 };
 
-#[unsafe(no_mangle)]
 #[inline(never)]
 fn case(&(psn, msn): &(Psn, Msn)) -> Option<[u8; LEN]> {
     let mut builder = TEMPLATE;

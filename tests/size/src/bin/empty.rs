@@ -8,7 +8,6 @@ roce_size::firmware! {
     &packets::WRITE_64 => |len| *len > 0,
 }
 
-#[unsafe(no_mangle)]
 #[inline(never)]
 fn case(bytes: &[u8]) -> usize {
     bytes.len()

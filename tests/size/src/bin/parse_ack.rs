@@ -10,7 +10,6 @@ roce_size::firmware! {
     &packets::ACK => |found| found.is_some_and(|found| matches!(found.1, AethKind::Ack(_))),
 }
 
-#[unsafe(no_mangle)]
 #[inline(never)]
 fn case(bytes: &'static [u8]) -> Option<(Bth, AethKind, Msn)> {
     let frame = Frame::parse([bytes, &[]], Start::Ethernet).ok()?;

@@ -10,7 +10,6 @@ roce_size::firmware! {
     &packets::WRITE_64 => |found| found.is_some_and(|found| found.2.len() == 64),
 }
 
-#[unsafe(no_mangle)]
 #[inline(never)]
 fn case(bytes: &'static [u8]) -> Option<(Bth, Reth, &'static [u8])> {
     let frame = Frame::parse([bytes, &[]], Start::Ethernet).ok()?;

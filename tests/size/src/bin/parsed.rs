@@ -9,7 +9,6 @@ roce_size::firmware! {
     &packets::parsed(&packets::WRITE_64) => |there| *there,
 }
 
-#[unsafe(no_mangle)]
 #[inline(never)]
 fn case(frame: &Option<Frame<'_>>) -> bool {
     core::hint::black_box(frame).is_some()

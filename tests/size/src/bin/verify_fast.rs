@@ -11,7 +11,6 @@ roce_size::firmware! {
     &packets::parsed(&packets::WRITE_1024) => |right| *right,
 }
 
-#[unsafe(no_mangle)]
 #[inline(never)]
 fn case(frame: &Option<Frame<'_>>) -> bool {
     frame.as_ref().is_some_and(|frame| frame.verify_icrc_with::<Crc>() == IcrcVerdict::Valid)
