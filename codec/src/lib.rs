@@ -1,18 +1,44 @@
 //! RoCEv2 packet codec: `no_std`, no alloc, no unsafe, no panic.
 //!
+//! A RoCEv2 frame, its bytes, and where each part of it is here:
+//!
 //! ```text
-//!  Ethernet   14 + 4 a tag   net::Ethernet
-//!  IPv4/IPv6  20 / 40        net::Ip         ┐
-//!  UDP        8, port 4791   net::Udp        │
-//!  BTH        12             ib::Bth         │ covered by the ICRC, but for the fields
-//!  extension  0 to 40        ib::ExtHeaders  │ that routers and switches change
-//!  payload    0 to path MTU                  │
-//!  pad        0 to 3                         ┘
-//!  ICRC       4              icrc
+//!  bytes
+//!     14  Ethernet  destination, source, EtherType
+//!  4 a tag          0 to 3 tags, 802.1Q and 802.1ad
+//! ┌─ what the ICRC covers, variant fields as ones ───────────────────────────────┐
+//! │   20  IPv4      no options, no fragments     or 40  IPv6  no extension header │
+//! │    8  UDP       destination port 4791                                         │
+//! │   12  BTH       opcode, P_Key, destination QP, AckReq, PSN                    │
+//! │ 0-40  extended transport headers, by opcode, in this order:                   │
+//! │        4 RDETH    8 DETH     4 XRCETH   4 FETH       16 RETH                  │
+//! │       28 AtomicETH   4 AETH   8 AtomicAckETH   4 ImmDt   4 IETH               │
+//! │ 0-4K  payload   up to the path MTU; of a UD SEND to QP 1, a MAD               │
+//! │  0-3  pad       to a multiple of four                                         │
+//! └───────────────────────────────────────────────────────────────────────────────┘
+//!      4  ICRC      CRC-32, least significant byte first
+//!      -  trailer   Ethernet padding
 //! ```
 //!
-//! [`Frame::parse`] takes a packet apart, [`FrameBuilder`] puts one together, [`ib::Opcode`] says
-//! which headers an opcode has, and [`icrc`] checks and computes the invariant CRC.
+//! | part | value | where |
+//! |---|---|---|
+//! | the whole | [`Frame`] takes it apart, [`FrameBuilder`] puts it together | |
+//! | BTH to ICRC | [`Transport`], on whatever link | |
+//! | Ethernet, VLAN tags | [`net::Ethernet`], [`net::VlanStack`] | IEEE 802.3, 802.1Q |
+//! | IP | [`net::Ip`]: [`net::Ipv4`], [`net::Ipv6`] | RFC 791, 8200; IBTA Annex A17 |
+//! | UDP | [`net::Udp`], and the source port that carries entropy | RFC 768; Annex A17 |
+//! | BTH | [`ib::Bth`]: [`ib::Opcode`], [`ib::PKey`], [`ib::Qpn`], [`ib::Psn`] | IBTA Vol. 1, 9.2 |
+//! | what an opcode means | [`ib::OpcodeInfo`], a row for each of the 256 | 9.2.1; Annexes A14, A17, A19 |
+//! | extended headers | [`ib::ExtHeaders`]: [`ib::Reth`], [`ib::Aeth`], [`ib::AtomicEth`], ... | 9.3 |
+//! | ICRC | [`icrc`]: computed, checked, a wrong one explained | 7.8.1; Annex A17.3.3 |
+//! | MADs, connection manager | [`cm`]: [`cm::Mad`], [`cm::Message`], [`cm::IpCmHeader`] | 12, 13; Annex A11 |
+//! | CNP, and the rate that answers it | [`FrameBuilder::cnp`], [`dcqcn`] | Annex A17.9; SIGCOMM 2015 |
+//! | native InfiniBand, RoCE v1 | [`NativeFrame`]: [`ib::Lrh`], [`net::Grh`], [`ib::Vcrc`] | 7.7, 7.8.2, 8.3; Annex A16 |
+//! | PAUSE, PFC | [`net::Pause`], [`net::Pfc`] | IEEE 802.3 31B, 802.1Qbb |
+//! | any of these on a wire | [`Packet`] | |
+//!
+//! Headers are small `Copy` values. `parse` makes one of bytes and keeps reserved bits; `emit` makes the
+//! same bytes of it. What is wrong with bytes is a [`ParseError`], with values an [`EmitError`].
 //!
 //! ```
 //! use core::net::Ipv4Addr;
