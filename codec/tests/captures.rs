@@ -97,52 +97,6 @@ fn every_packet_of_the_public_captures() {
     }
 }
 
-/// Reads `**NAME` blocks of `vectors.md`: the expected ICRC and the frame.
-fn vectors() -> Vec<(String, [u8; 4], Vec<u8>)> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/facts/vectors.md");
-    let Ok(text) = std::fs::read_to_string(path) else { return Vec::new() };
-    let mut vectors = Vec::new();
-    let mut name = None;
-    for line in text.lines() {
-        if let Some(rest) = line.strip_prefix("**") {
-            let expected = line.split("expected `").nth(1).unwrap().split('`').next().unwrap();
-            let id = rest.split(' ').next().unwrap().to_owned();
-            name = Some((id, u32::from_str_radix(expected, 16).unwrap().to_be_bytes()));
-        } else if line.len() > 80 && line.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            let bytes = (0..line.len())
-                .step_by(2)
-                .map(|at| u8::from_str_radix(&line[at..at + 2], 16).unwrap())
-                .collect();
-            let (id, expected) = name.take().unwrap();
-            vectors.push((id, expected, bytes));
-        }
-    }
-    vectors
-}
-
-#[test]
-fn published_vectors() {
-    let vectors = vectors();
-    if vectors.is_empty() {
-        println!("passed over: no vectors beside the checkout");
-        return;
-    }
-    let mut checked = 0;
-    for (name, expected, bytes) in &vectors {
-        if name == "A1" {
-            // A native InfiniBand packet, listed already masked: the plain CRC is the ICRC.
-            assert_eq!(roce_crc::crc32(bytes).to_le_bytes(), *expected);
-        } else {
-            let frame = Frame::parse([bytes, &[]], Start::Ethernet)
-                .unwrap_or_else(|error| panic!("{name}: {error}"));
-            assert_eq!(frame.computed_icrc::<Crc>(), Some(*expected), "{name}");
-            assert_eq!(frame.icrc(), *expected, "{name}");
-        }
-        checked += 1;
-    }
-    assert!(checked >= 14, "{checked} vectors");
-}
-
 /// Case 12: what a switch may change leaves the ICRC alone, what it may not does not.
 #[test]
 fn every_bit_is_covered_or_masked_as_the_annex_says() {
