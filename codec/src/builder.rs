@@ -5,11 +5,8 @@ use roce_crc::Crc32;
 use crate::EmitError;
 use crate::ib::{Bth, ExtHeaders, Opcode, Psn, Qpn};
 use crate::icrc::Icrc;
-use crate::net::{Ethernet, Ip, ROCE_V2_PORT, Udp};
+use crate::net::{Ethernet, Ip, Udp};
 use crate::transport::{Body, copy_payload, lengths};
-
-/// IP's number for UDP.
-const UDP: u8 = 17;
 
 /// A packet in values: what [`Frame`](crate::Frame) takes apart, put together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +31,13 @@ impl FrameBuilder {
     /// ECT(0).
     pub const CNP_TRAFFIC_CLASS: u8 = 48 << 2 | 2;
 
+    /// A packet from these headers, with no extension header yet and no payload: set what the
+    /// opcode calls for in `ext`, then [`set_payload_len`](Self::set_payload_len).
+    #[must_use]
+    pub const fn new(ethernet: Option<Ethernet>, ip: Ip, src_port: u16, bth: Bth) -> Self {
+        Self { ethernet, ip, udp: Udp::new(src_port), bth, ext: ExtHeaders::NONE, pad: [0; 3] }
+    }
+
     /// A congestion notification packet: BECN set, PSN 0, sixteen zero bytes behind the BTH.
     ///
     /// It tells `dest_qp`, the QP that *sends* the flow whose packets were marked, to slow down.
@@ -44,17 +48,17 @@ impl FrameBuilder {
     #[must_use]
     pub fn cnp(ethernet: Option<Ethernet>, mut ip: Ip, src_port: u16, dest_qp: Qpn) -> Self {
         match &mut ip {
-            Ip::V4(ip) => (ip.dscp_ecn, ip.protocol) = (Self::CNP_TRAFFIC_CLASS, UDP),
-            Ip::V6(ip) => (ip.traffic_class, ip.next_header) = (Self::CNP_TRAFFIC_CLASS, UDP),
+            Ip::V4(ip) => {
+                ip.dscp_ecn = Self::CNP_TRAFFIC_CLASS;
+                ip.protocol = Udp::PROTOCOL;
+            }
+            Ip::V6(ip) => {
+                ip.traffic_class = Self::CNP_TRAFFIC_CLASS;
+                ip.next_header = Udp::PROTOCOL;
+            }
         }
-        let mut cnp = Self {
-            ethernet,
-            ip,
-            udp: Udp { src_port, dst_port: ROCE_V2_PORT, length: 0, checksum: 0 },
-            bth: Bth { becn: true, ..Bth::new(Opcode::CNP, dest_qp, Psn::new(0)) },
-            ext: ExtHeaders { cnp_reserved: Some([0; 16]), ..ExtHeaders::NONE },
-            pad: [0; 3],
-        };
+        let bth = Bth { becn: true, ..Bth::new(Opcode::CNP, dest_qp, Psn::new(0)) };
+        let mut cnp = Self::new(ethernet, ip, src_port, bth);
         let set = cnp.set_payload_len(0);
         debug_assert_eq!(set, Ok(()), "40 bytes fit any length field");
         cnp

@@ -36,9 +36,6 @@ enum Cut {
     Refused,
 }
 
-/// IP's number for UDP.
-const UDP: u8 = 17;
-
 /// Bytes of the shortest RoCEv2 datagram, its UDP header included.
 const SHORTEST: usize = Udp::LEN + Bth::LEN + ICRC_LEN;
 
@@ -146,7 +143,7 @@ impl<'a> Frame<'a> {
                 let (ip, rest) =
                     take::<Ipv6Wire>(l3, Layer::Ipv6).map_err(|error| split(error, tail))?;
                 ip.check()?;
-                if ip.next_header != UDP {
+                if ip.next_header != Udp::PROTOCOL {
                     return Err(foreign::ipv6(ip.next_header, rest));
                 }
                 let end = Ipv6::LEN + usize::from(ip.payload_len.get());

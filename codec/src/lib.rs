@@ -42,31 +42,14 @@
 //!
 //! ```
 //! use core::net::Ipv4Addr;
-//! use roce_codec::ib::{Bth, ExtHeaders, Opcode, Psn, Qpn, RKey, Reth};
-//! use roce_codec::net::{Ip, Ipv4, Udp};
+//! use roce_codec::ib::{Bth, Opcode, Psn, Qpn, RKey, Reth};
+//! use roce_codec::net::{Ip, Ipv4};
 //! use roce_codec::{Crc, Frame, FrameBuilder, Start};
 //!
-//! let mut builder = FrameBuilder {
-//!     ethernet: None,
-//!     ip: Ip::V4(Ipv4 {
-//!         dscp_ecn: 0x02,
-//!         total_len: 0,
-//!         identification: 0,
-//!         flags_fragment: Ipv4::DONT_FRAGMENT,
-//!         ttl: 64,
-//!         protocol: 17,
-//!         checksum: 0,
-//!         src: Ipv4Addr::new(192, 0, 2, 1),
-//!         dst: Ipv4Addr::new(192, 0, 2, 2),
-//!     }),
-//!     udp: Udp { src_port: 0xc000, dst_port: 4791, length: 0, checksum: 0 },
-//!     bth: Bth::new(Opcode::RC_RDMA_WRITE_ONLY, Qpn::new(0x11), Psn::new(7)),
-//!     ext: ExtHeaders {
-//!         reth: Some(Reth { va: 0x1000, rkey: RKey(0x1234), dma_len: 5 }),
-//!         ..ExtHeaders::NONE
-//!     },
-//!     pad: [0; 3],
-//! };
+//! let ip = Ipv4::new(Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2));
+//! let bth = Bth::new(Opcode::RC_RDMA_WRITE_ONLY, Qpn::new(0x11), Psn::new(7));
+//! let mut builder = FrameBuilder::new(None, Ip::V4(ip), 0xc000, bth);
+//! builder.ext.reth = Some(Reth { va: 0x1000, rkey: RKey(0x1234), dma_len: 5 });
 //! builder.set_payload_len(5)?;
 //! let mut packet = [0; 128];
 //! let len = builder.emit::<Crc>([b"hello", b""], &mut packet)?;

@@ -6,20 +6,13 @@
 //! the same bytes.
 
 use std::hint::black_box;
-use std::net::Ipv4Addr;
 
-use roce_codec::ib::{Aeth, Bth, ExtHeaders, Msn, Opcode, Psn, Qpn, RKey, Reth, Syndrome};
-use roce_codec::net::{EtherType, Ethernet, Ip, Ipv4, MacAddr, Udp, VlanStack};
-use roce_codec::{Crc, FrameBuilder};
+use roce_codec::Crc;
+use roce_codec::ib::{Aeth, Msn, Opcode, Syndrome};
 
 use crate::compare::compare_burst;
+use crate::packets::{DST, DST_MAC, ETHERNET, SRC, SRC_MAC, SRC_PORT, headers, write_only};
 
-const SRC_MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
-const DST_MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
-const SRC: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
-const DST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 2);
-const SRC_PORT: u16 = 0xc000;
-const ETHERNET: usize = 14;
 /// Ethernet, IPv4, UDP.
 const OUTER: usize = ETHERNET + 20 + 8;
 
@@ -75,7 +68,7 @@ fn versus(name: &str, burst: &[Job], ours: Build, peer: Build) {
 
 #[inline(never)]
 fn ours_ack(job: &Job, out: &mut [u8]) -> usize {
-    let mut builder = ours(job, Opcode::RC_ACKNOWLEDGE);
+    let mut builder = headers(Opcode::RC_ACKNOWLEDGE, job.qpn, job.psn);
     builder.ext.aeth = Some(Aeth { syndrome: Syndrome(0x1f), msn: Msn::new(job.psn) });
     builder.set_payload_len(0).unwrap();
     builder.emit::<Crc>([b"", b""], out).unwrap()
@@ -83,38 +76,9 @@ fn ours_ack(job: &Job, out: &mut [u8]) -> usize {
 
 #[inline(never)]
 fn ours_write(job: &Job, out: &mut [u8]) -> usize {
-    let mut builder = ours(job, Opcode::RC_RDMA_WRITE_ONLY);
-    let dma_len = job.payload.len().try_into().unwrap();
-    builder.ext.reth = Some(Reth { va: 0x10_0000, rkey: RKey(0x1234), dma_len });
+    let mut builder = write_only(job.qpn, job.psn, job.payload.len());
     builder.set_payload_len(job.payload.len()).unwrap();
     builder.emit::<Crc>([&job.payload, b""], out).unwrap()
-}
-
-#[inline(always)]
-fn ours(job: &Job, opcode: Opcode) -> FrameBuilder {
-    FrameBuilder {
-        ethernet: Some(Ethernet {
-            dst: MacAddr(DST_MAC),
-            src: MacAddr(SRC_MAC),
-            vlans: VlanStack::EMPTY,
-            ethertype: EtherType::IPV4,
-        }),
-        ip: Ip::V4(Ipv4 {
-            dscp_ecn: 2,
-            total_len: 0,
-            identification: 0,
-            flags_fragment: Ipv4::DONT_FRAGMENT,
-            ttl: 64,
-            protocol: 17,
-            checksum: 0,
-            src: SRC,
-            dst: DST,
-        }),
-        udp: Udp { src_port: SRC_PORT, dst_port: 4791, length: 0, checksum: 0 },
-        bth: Bth::new(opcode, Qpn::new(job.qpn), Psn::new(job.psn)),
-        ext: ExtHeaders::NONE,
-        pad: [0; 3],
-    }
 }
 
 // ---- The peers ---------------------------------------------------------------------------------

@@ -8,6 +8,7 @@
 mod build;
 mod compare;
 mod icrc;
+mod packets;
 mod parse;
 
 fn main() {

@@ -5,15 +5,15 @@
 //! All but etherparse compute the same sum of what a responder looks at.
 
 use std::hint::black_box;
-use std::net::{Ipv4Addr, Ipv6Addr};
 
 use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use pnet_packet::Packet as _;
-use roce_codec::ib::{Aeth, Bth, ExtHeaders, Msn, Opcode, Psn, Qpn, RKey, Reth, Syndrome};
-use roce_codec::net::{EtherType, Ethernet, Ip, Ipv4, Ipv6, MacAddr, Udp, VlanStack, VlanTag};
-use roce_codec::{Crc, Frame, FrameBuilder, Start};
+use roce_codec::ib::{Aeth, Msn, Opcode, Syndrome};
+use roce_codec::net::{EtherType, Ip, Ipv6, VlanTag};
+use roce_codec::{Frame, Start};
 
 use crate::compare::compare_burst;
+use crate::packets::{emit, headers, write_only};
 
 /// Packets parsed in turn, so that no branch is learnt from one of them.
 const BURST: u32 = 8;
@@ -21,7 +21,7 @@ const BURST: u32 = 8;
 type Parse = fn(&[u8]) -> Option<u64>;
 
 pub(crate) fn run() {
-    let packets = burst(|number| write_only(number, 1024));
+    let packets = burst(write);
     for peer in [by_hand, smoltcp, pnet] {
         assert_eq!(sum(&packets, ours_write), sum(&packets, peer));
     }
@@ -56,69 +56,23 @@ fn versus(name: &str, packets: &[Vec<u8>], ours: Parse, peer: Parse) {
 
 // ---- The packets -------------------------------------------------------------------------------
 
-fn ipv4() -> Ip {
-    Ip::V4(Ipv4 {
-        dscp_ecn: 2,
-        total_len: 0,
-        identification: 0,
-        flags_fragment: Ipv4::DONT_FRAGMENT,
-        ttl: 64,
-        protocol: 17,
-        checksum: 0,
-        src: Ipv4Addr::new(192, 0, 2, 1),
-        dst: Ipv4Addr::new(192, 0, 2, 2),
-    })
-}
-
-fn packet(ip: Ip, vlans: VlanStack, bth: Bth, ext: ExtHeaders, payload_len: usize) -> Vec<u8> {
-    let mut builder = FrameBuilder {
-        ethernet: Some(Ethernet {
-            dst: MacAddr([2, 0, 0, 0, 0, 2]),
-            src: MacAddr([2, 0, 0, 0, 0, 1]),
-            vlans,
-            ethertype: ip.ethertype(),
-        }),
-        ip,
-        udp: Udp { src_port: 0xc000, dst_port: 4791, length: 0, checksum: 0 },
-        bth,
-        ext,
-        pad: [0; 3],
-    };
-    builder.set_payload_len(payload_len).unwrap();
-    let mut out = vec![0; 2048];
-    let len = builder.emit::<Crc>([&vec![0x5a; payload_len], b""], &mut out).unwrap();
-    out.truncate(len);
-    out
-}
-
-fn write_only(number: u32, payload_len: usize) -> Vec<u8> {
-    let bth = Bth::new(Opcode::RC_RDMA_WRITE_ONLY, Qpn::new(0x11 + number), Psn::new(number));
-    let reth = Reth { va: 0x10_0000, rkey: RKey(0x1234 + number), dma_len: 64 };
-    let ext = ExtHeaders { reth: Some(reth), ..ExtHeaders::NONE };
-    packet(ipv4(), VlanStack::EMPTY, bth, ext, payload_len)
+fn write(number: u32) -> Vec<u8> {
+    emit(write_only(0x11 + number, number, 1024), &[0x5a; 1024])
 }
 
 fn acknowledge(number: u32) -> Vec<u8> {
-    let bth = Bth::new(Opcode::RC_ACKNOWLEDGE, Qpn::new(0x11 + number), Psn::new(number));
-    let aeth = Aeth { syndrome: Syndrome(0x1f), msn: Msn::new(number) };
-    let ext = ExtHeaders { aeth: Some(aeth), ..ExtHeaders::NONE };
-    packet(ipv4(), VlanStack::EMPTY, bth, ext, 0)
+    let mut builder = headers(Opcode::RC_ACKNOWLEDGE, 0x11 + number, number);
+    builder.ext.aeth = Some(Aeth { syndrome: Syndrome(0x1f), msn: Msn::new(number) });
+    emit(builder, &[])
 }
 
 fn tagged_ipv6(number: u32) -> Vec<u8> {
-    let mut vlans = VlanStack::EMPTY;
-    vlans.push(VlanTag { tpid: EtherType::VLAN, tci: 0x6007 });
-    let ip = Ip::V6(Ipv6 {
-        traffic_class: 2,
-        flow_label: 0x12345,
-        payload_len: 0,
-        next_header: 17,
-        hop_limit: 64,
-        src: Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1),
-        dst: Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2),
-    });
-    let bth = Bth::new(Opcode::RC_SEND_MIDDLE, Qpn::new(0x11 + number), Psn::new(number));
-    packet(ip, vlans, bth, ExtHeaders::NONE, 1024)
+    let mut builder = headers(Opcode::RC_SEND_MIDDLE, 0x11 + number, number);
+    builder.ip = Ip::V6(Ipv6::new([0x20; 16].into(), [0x21; 16].into()));
+    let ethernet = builder.ethernet.as_mut().unwrap();
+    ethernet.ethertype = EtherType::IPV6;
+    ethernet.vlans.push(VlanTag { tpid: EtherType::VLAN, tci: 0x6007 });
+    emit(builder, &[0x5a; 1024])
 }
 
 // ---- Ours --------------------------------------------------------------------------------------

@@ -4,10 +4,8 @@
 //! Off the fast path. A capture is full of the former (IGMP has IPv4 options, MLD an IPv6
 //! hop-by-hop header, large DNS answers are fragments), and none of it may count as a fault.
 
-use crate::net::{Ipv4, Ipv4Wire, ROCE_V2_PORT};
+use crate::net::{Ipv4, Ipv4Wire, ROCE_V2_PORT, Udp};
 use crate::{Layer, ParseError};
-
-use super::UDP;
 
 /// IPv6 extension headers looked at before giving up.
 const MAX_CHAIN: usize = 8;
@@ -19,7 +17,7 @@ pub(super) fn ipv4(ip: &Ipv4Wire, l3: &[u8]) -> ParseError {
     if ip.version_ihl >> 4 != 4 {
         return ParseError::NotRoce { layer: Layer::Ipv4, found: u16::from(ip.version_ihl >> 4) };
     }
-    if ip.protocol != UDP {
+    if ip.protocol != Udp::PROTOCOL {
         return ParseError::NotRoce { layer: Layer::Ipv4, found: u16::from(ip.protocol) };
     }
     if header_len < Ipv4::LEN {
@@ -49,7 +47,9 @@ pub(super) fn ipv6(first: u8, mut rest: &[u8]) -> ParseError {
             51 => 4 * (usize::from(length) + 2),
             44 => {
                 fragment = true;
-                if u16::from_be_bytes([offset_high, offset_low]) & 0xfff8 != 0 && next == UDP {
+                if u16::from_be_bytes([offset_high, offset_low]) & 0xfff8 != 0
+                    && next == Udp::PROTOCOL
+                {
                     // Not the first fragment: no port to look at.
                     return ParseError::Fragment;
                 }
@@ -61,7 +61,7 @@ pub(super) fn ipv6(first: u8, mut rest: &[u8]) -> ParseError {
         rest = rest.get(len..).unwrap_or_default();
     }
     match header {
-        UDP => match other_port(Some(rest)) {
+        Udp::PROTOCOL => match other_port(Some(rest)) {
             Some(other) => other,
             None if fragment => ParseError::Fragment,
             None => ParseError::Ipv6Extension(first),

@@ -165,6 +165,12 @@ struct Tag {
 }
 
 impl Ethernet {
+    /// A header without tags.
+    #[must_use]
+    pub const fn new(dst: MacAddr, src: MacAddr, ethertype: EtherType) -> Self {
+        Self { dst, src, vlans: VlanStack::EMPTY, ethertype }
+    }
+
     /// Bytes of the header, tags included.
     #[must_use]
     pub fn header_len(&self) -> usize {

@@ -24,6 +24,7 @@ use core::net::Ipv4Addr;
 use zerocopy::byteorder::{BE, U16};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use super::Udp;
 use crate::wire::{put, take};
 use crate::{EmitError, Layer, ParseError};
 
@@ -74,6 +75,24 @@ impl Ipv4 {
     pub const LEN: usize = 20;
     /// `flags_fragment` of a packet that must not be fragmented.
     pub const DONT_FRAGMENT: u16 = 0x4000;
+
+    /// A header as RoCEv2 senders write it: UDP follows, never fragmented, time to live 64, traffic
+    /// class and identification 0. Length and checksum are for [`Ip::set_payload_len`](super::Ip::set_payload_len) or
+    /// [`FrameBuilder::set_payload_len`](crate::FrameBuilder::set_payload_len).
+    #[must_use]
+    pub const fn new(src: Ipv4Addr, dst: Ipv4Addr) -> Self {
+        Self {
+            dscp_ecn: 0,
+            total_len: 0,
+            identification: 0,
+            flags_fragment: Self::DONT_FRAGMENT,
+            ttl: 64,
+            protocol: Udp::PROTOCOL,
+            checksum: 0,
+            src,
+            dst,
+        }
+    }
 
     /// Parses the header at the front of `bytes`.
     ///
@@ -135,7 +154,9 @@ impl Ipv4Wire {
     /// Whether this is IPv4 without options, no fragment, and UDP follows.
     #[inline]
     pub(crate) fn is_bare_udp(&self) -> bool {
-        self.version_ihl == 0x45 && self.flags_fragment.get() & 0x3fff == 0 && self.protocol == 17
+        self.version_ihl == 0x45
+            && self.flags_fragment.get() & 0x3fff == 0
+            && self.protocol == Udp::PROTOCOL
     }
 
     /// Version and header length.

@@ -22,6 +22,7 @@ use core::net::Ipv6Addr;
 use zerocopy::byteorder::{BE, U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use super::Udp;
 use crate::wire::{put, take};
 use crate::{EmitError, Layer, ParseError};
 
@@ -59,6 +60,21 @@ pub struct Ipv6 {
 impl Ipv6 {
     /// Bytes of the header.
     pub const LEN: usize = 40;
+
+    /// A header as RoCEv2 senders write it: UDP follows, hop limit 64, traffic class and flow label
+    /// 0. The length is for [`FrameBuilder::set_payload_len`](crate::FrameBuilder::set_payload_len).
+    #[must_use]
+    pub const fn new(src: Ipv6Addr, dst: Ipv6Addr) -> Self {
+        Self {
+            traffic_class: 0,
+            flow_label: 0,
+            payload_len: 0,
+            next_header: Udp::PROTOCOL,
+            hop_limit: 64,
+            src,
+            dst,
+        }
+    }
 
     /// Parses the header at the front of `bytes`.
     ///

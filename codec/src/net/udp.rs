@@ -48,6 +48,15 @@ pub struct Udp {
 impl Udp {
     /// Bytes of the header.
     pub const LEN: usize = 8;
+    /// IP's number for UDP.
+    pub const PROTOCOL: u8 = 17;
+
+    /// A header to port 4791 with the checksum that RoCEv2 senders write, 0. The length is for
+    /// [`FrameBuilder::set_payload_len`](crate::FrameBuilder::set_payload_len).
+    #[must_use]
+    pub const fn new(src_port: u16) -> Self {
+        Self { src_port, dst_port: ROCE_V2_PORT, length: 0, checksum: 0 }
+    }
 
     /// Parses the header at the front of `bytes`.
     ///
