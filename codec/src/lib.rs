@@ -61,6 +61,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! What is not RoCEv2 on the same wires: [`NativeFrame`] is native InfiniBand and RoCE v1,
+//! [`net::MacControl`] the PAUSE and PFC frames, [`Packet`] whichever of them an Ethernet frame is.
+//!
 //! Nothing here believes a packet: `parse` finds the layers and checks that their lengths agree.
 //! Whether the ICRC holds, and whether the queue pair may do what the packet asks, are separate
 //! questions.

@@ -10,7 +10,7 @@ use crate::capture::{LinkError, LinkType, Packet};
 /// What a captured packet turned out to be.
 #[derive(Debug, Clone, Copy)]
 pub enum Dissected<'a> {
-    /// A RoCEv2 packet. The capture may have cut its payload ([`Frame::missing`]).
+    /// A RoCEv2 packet. The capture may have cut its payload ([`missing`](roce_codec::Transport::missing)).
     Roce(Frame<'a>),
     /// RoCE v1 or native InfiniBand. The capture may have cut its payload.
     Native(NativeFrame<'a>),
