@@ -276,36 +276,6 @@ fn the_sample_packet_of_the_specification() {
     }
 }
 
-/// A capture of an InfiniBand link by an analyzer, records of the format ERF: header of 16 bytes
-/// of which the last two are the packet's length.
-#[test]
-fn every_packet_of_an_analyzer() {
-    let path = "../../shared/public-captures/native/infiniband.pcap";
-    let Ok(file) = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)) else {
-        println!("passed over: no capture of native InfiniBand beside this checkout");
-        return;
-    };
-    assert_eq!(file[20..24], [197, 0, 0, 0], "link type");
-    let (mut at, mut packets, mut global) = (24, 0, 0);
-    while at < file.len() {
-        let captured = u32::from_le_bytes(file[at + 8..at + 12].try_into().unwrap());
-        let record = &file[at + 16..][..usize::try_from(captured).unwrap()];
-        at += 16 + record.len();
-        let len = usize::from(u16::from_be_bytes([record[14], record[15]]));
-        let packet = &record[16..16 + len];
-        let frame = NativeFrame::parse([packet, &[]], NativeStart::Lrh).unwrap();
-        packets += 1;
-        global += usize::from(frame.grh().is_some());
-        assert_eq!(frame.verify_icrc(), IcrcVerdict::Valid, "packet {packets}");
-        assert_eq!(frame.verify_vcrc(), VcrcVerdict::Valid, "packet {packets}");
-        let mut out = vec![0xa5; len + 1];
-        let emitted = frame.to_builder().emit::<Crc>(frame.payload(), &mut out).unwrap();
-        assert_eq!((emitted, out[len]), (len, 0xa5));
-        assert_eq!(out[..len], *packet, "packet {packets}");
-    }
-    assert_eq!((packets, global), (43, 6));
-}
-
 #[test]
 fn what_is_not_ours_is_named() {
     let parse = |bytes: &[u8], start| NativeFrame::parse([bytes, &[]], start).unwrap_err();

@@ -4,6 +4,7 @@
 mod captures;
 mod facts;
 mod layout;
+#[path = "../packets/mod.rs"]
 mod packets;
 mod properties;
 mod tshark;

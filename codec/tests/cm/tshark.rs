@@ -15,11 +15,11 @@ use std::process::Command;
 use roce_codec::cm::{
     AttributeId, Dreq, Gid, IpCmHeader, MAD_LEN, Mad, Message, Rej, Rep, Req, TransportType,
 };
-use roce_codec::ib::{Bth, Deth, ExtHeaders, Opcode, Psn, QKey, Qpn};
-use roce_codec::net::{EtherType, Ethernet, Ip, Ipv4, Ipv6, MacAddr, Udp, VlanStack};
+use roce_codec::ib::{Bth, Deth, Opcode, Psn, QKey, Qpn};
+use roce_codec::net::{EtherType, Ethernet, Ip, Ipv4, Ipv6, MacAddr};
 use roce_codec::{Crc, Frame, FrameBuilder, Start};
 
-use crate::packets::{captures, packets};
+use crate::packets::{ETHERNET, captures, packets, write_pcap};
 
 /// A field's value as both can write it.
 #[derive(Debug, Clone, PartialEq)]
@@ -325,66 +325,21 @@ impl Noise {
 }
 
 fn packet(v4: bool, mad: &[u8]) -> Vec<u8> {
-    let ip = if v4 {
-        Ip::V4(Ipv4 {
-            dscp_ecn: 0,
-            total_len: 0,
-            identification: 1,
-            flags_fragment: Ipv4::DONT_FRAGMENT,
-            ttl: 64,
-            protocol: 17,
-            checksum: 0,
-            src: [192, 0, 2, 1].into(),
-            dst: [192, 0, 2, 2].into(),
-        })
+    let (ethertype, ip) = if v4 {
+        (EtherType::IPV4, Ip::V4(Ipv4::new([192, 0, 2, 1].into(), [192, 0, 2, 2].into())))
     } else {
-        Ip::V6(Ipv6 {
-            traffic_class: 0,
-            flow_label: 0,
-            payload_len: 0,
-            next_header: 17,
-            hop_limit: 64,
-            src: "2001:db8::1".parse().unwrap(),
-            dst: "2001:db8::2".parse().unwrap(),
-        })
+        (EtherType::IPV6, Ip::V6(Ipv6::new([0x20; 16].into(), [0x21; 16].into())))
     };
-    let mut builder = FrameBuilder {
-        ethernet: Some(Ethernet {
-            dst: MacAddr([2, 0, 0, 0, 0, 2]),
-            src: MacAddr([2, 0, 0, 0, 0, 1]),
-            vlans: VlanStack::EMPTY,
-            ethertype: if v4 { EtherType::IPV4 } else { EtherType::IPV6 },
-        }),
-        ip,
-        udp: Udp { src_port: 0xc0de, dst_port: 4791, length: 0, checksum: 0 },
-        bth: Bth::new(Opcode::UD_SEND_ONLY, Qpn::GSI, Psn::new(7)),
-        ext: ExtHeaders {
-            deth: Some(Deth { qkey: QKey::GSI, resv8: 0, src_qp: Qpn::GSI }),
-            ..ExtHeaders::NONE
-        },
-        pad: [0; 3],
-    };
+    let ethernet =
+        Ethernet::new(MacAddr([2, 0, 0, 0, 0, 2]), MacAddr([2, 0, 0, 0, 0, 1]), ethertype);
+    let bth = Bth::new(Opcode::UD_SEND_ONLY, Qpn::GSI, Psn::new(7));
+    let mut builder = FrameBuilder::new(Some(ethernet), ip, 0xc0de, bth);
+    builder.ext.deth = Some(Deth { qkey: QKey::GSI, resv8: 0, src_qp: Qpn::GSI });
     builder.set_payload_len(mad.len()).unwrap();
     let mut out = vec![0; 512];
     let len = builder.emit::<Crc>([mad, b""], &mut out).unwrap();
     out.truncate(len);
     out
-}
-
-/// A classic capture file, microseconds, Ethernet.
-fn write_pcap(path: &Path, packets: &[Vec<u8>]) {
-    let mut file = Vec::new();
-    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65535, 1] {
-        file.extend(word.to_le_bytes());
-    }
-    for packet in packets {
-        let len = u32::try_from(packet.len()).unwrap();
-        for word in [0, 0, len, len] {
-            file.extend(word.to_le_bytes());
-        }
-        file.extend(packet);
-    }
-    std::fs::write(path, file).unwrap();
 }
 
 #[test]
@@ -407,7 +362,7 @@ fn arbitrary_messages() {
         }
     }
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cm.pcap");
-    write_pcap(&path, &packets);
+    write_pcap(&path, ETHERNET, &packets);
     let Some(compared) = compare(&path, &packets) else {
         println!("passed over: no tshark here");
         return;

@@ -8,8 +8,8 @@ use roce_codec::net::{EtherType, Ip, MacAddr};
 use roce_codec::{Frame, ParseError, Start};
 
 use crate::opcodes::in_wireshark;
-use crate::packets::{captures, packets};
-use crate::{ETHERNET, number, tshark, write_pcap};
+use crate::packets::{ETHERNET, captures, packets, write_pcap};
+use crate::{number, tshark};
 
 /// A field as both can write it.
 #[derive(Debug, Clone, PartialEq)]

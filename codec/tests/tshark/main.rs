@@ -15,25 +15,6 @@ mod opcodes;
 #[path = "../packets/mod.rs"]
 mod packets;
 
-/// What a capture of Ethernet says of its link.
-pub(crate) const ETHERNET: u32 = 1;
-
-/// A classic capture file, microseconds.
-pub(crate) fn write_pcap(path: &Path, link_type: u32, packets: &[Vec<u8>]) {
-    let mut file = Vec::new();
-    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65535, link_type] {
-        file.extend(word.to_le_bytes());
-    }
-    for (packet, second) in packets.iter().zip(0_u32..) {
-        let len = u32::try_from(packet.len()).unwrap();
-        for word in [second, 0, len, len] {
-            file.extend(word.to_le_bytes());
-        }
-        file.extend(packet);
-    }
-    std::fs::write(path, file).unwrap();
-}
-
 /// Rows of the fields asked for, or `None` where there is no tshark.
 pub(crate) fn tshark(path: &Path, fields: &[&str]) -> Option<Vec<BTreeMap<String, String>>> {
     let mut command = Command::new("tshark");

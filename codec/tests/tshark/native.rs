@@ -9,7 +9,8 @@ use roce_codec::net::{
 use roce_codec::{Crc, Frame, NativeBuilder, NativeFrame, NativeStart, Route, Start};
 
 use crate::opcodes::{in_wireshark, packet};
-use crate::{ETHERNET, number, tshark, write_pcap};
+use crate::packets::{ETHERNET, write_pcap};
+use crate::{number, tshark};
 
 /// What analyzers of InfiniBand links write, Endace's Extensible Record Format. Wireshark 4.0 does
 /// not read link type 247, which is native InfiniBand without it.

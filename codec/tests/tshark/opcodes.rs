@@ -7,33 +7,23 @@ use roce_codec::ib::{
     Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Eecn, ExtHeaders, Feth, HeaderKind, Ieth, ImmDt, Msn,
     Opcode, OpcodeClass, PKey, Psn, QKey, Qpn, RKey, Rdeth, Reth, Service, Srqn, Syndrome, Xrceth,
 };
-use roce_codec::net::{EtherType, Ethernet, Ip, Ipv4, MacAddr, Udp, VlanStack};
+use roce_codec::net::{EtherType, Ethernet, Ip, Ipv4, MacAddr, Udp};
 use roce_codec::{Crc, Frame, FrameBuilder, Start};
 
-use crate::{ETHERNET, number, tshark, write_pcap};
+use crate::packets::{ETHERNET, write_pcap};
+use crate::{number, tshark};
 
 const PAYLOAD: [u8; 6] = [0xd1, 0xd2, 0xd3, 0xd4, 0xd5, 0xd6];
 
 pub(crate) fn packet(opcode: Opcode) -> Vec<u8> {
     let mut builder = FrameBuilder {
-        ethernet: Some(Ethernet {
-            dst: MacAddr([2, 0, 0, 0, 0, 2]),
-            src: MacAddr([2, 0, 0, 0, 0, 1]),
-            vlans: VlanStack::EMPTY,
-            ethertype: EtherType::IPV4,
-        }),
-        ip: Ip::V4(Ipv4 {
-            dscp_ecn: 2,
-            total_len: 0,
-            identification: 0x1234,
-            flags_fragment: Ipv4::DONT_FRAGMENT,
-            ttl: 64,
-            protocol: 17,
-            checksum: 0,
-            src: [192, 0, 2, 1].into(),
-            dst: [192, 0, 2, 2].into(),
-        }),
-        udp: Udp { src_port: 0xc0de, dst_port: 4791, length: 0, checksum: 0 },
+        ethernet: Some(Ethernet::new(
+            MacAddr([2, 0, 0, 0, 0, 2]),
+            MacAddr([2, 0, 0, 0, 0, 1]),
+            EtherType::IPV4,
+        )),
+        ip: Ip::V4(Ipv4::new([192, 0, 2, 1].into(), [192, 0, 2, 2].into())),
+        udp: Udp::new(0xc0de),
         bth: Bth {
             solicited: true,
             ack_req: true,
