@@ -32,7 +32,10 @@ impl<'a> Segments<'a> {
     pub(crate) fn copy_to(self, from: usize, out: &mut [u8]) {
         let [a, b] = self.range(from, out.len());
         if a.len() == out.len() {
-            out.copy_from_slice(a);
+            // As `copy_from_slice`, whose own check of the lengths opt-level z would leave in.
+            for (to, byte) in out.iter_mut().zip(a) {
+                *to = *byte;
+            }
             return;
         }
         for (to, byte) in out.iter_mut().zip(a.iter().chain(b)) {

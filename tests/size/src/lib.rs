@@ -9,6 +9,7 @@
 use core::arch::asm;
 use core::panic::PanicInfo;
 
+pub mod flow;
 pub mod packets;
 
 /// Makes `reset`, the program's first function: feeds each input to `case` twice, and says to

@@ -19,6 +19,8 @@ packets! {
     WRITE_1024 = "write_1024";
     /// RC Acknowledge.
     ACK = "ack";
+    /// The MAD of a CM REQ that Linux's RDMA CM sent.
+    CM_REQ = "cm_req";
 }
 
 /// A packet parsed, for what is measured on parsed ones.
