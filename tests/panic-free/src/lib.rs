@@ -10,13 +10,13 @@
 
 use core::panic::PanicInfo;
 
+mod answer;
 mod cm;
 mod dcqcn;
 mod frame;
 mod headers;
-mod native;
-mod answer;
 mod icrc;
+mod native;
 mod numbers;
 mod pause;
 
