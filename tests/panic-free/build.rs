@@ -2,9 +2,6 @@
 //! defines. `memcpy` and its like come from the C library, and on bare metal from Rust's own.
 
 fn main() {
-    for argument in ["-nostartfiles", "-Wl,--gc-sections", "-Wl,--no-undefined", "-lc"] {
-        println!("cargo:rustc-link-arg-cdylib={argument}");
-    }
     let bare = std::env::var("CARGO_CFG_TARGET_OS").is_ok_and(|system| system == "none");
     // The relocations stay in the program, so that its calls can be read without a disassembler.
     let arguments = if bare {
