@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use decoder::Decoder;
 use roce_codec::ib::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, Credits, Deth, EeContext, ExtHeaders, Feth, HeaderKind,
+    Aeth, AtomicAckEth, AtomicEth, Bth, Credits, Deth, Eecn, ExtHeaders, Feth, HeaderKind,
     HeaderSet, Ieth, ImmDt, LKey, Msn, NakCode, Opcode, PKey, PathMtu, Psn, QKey, Qpn, RKey, Rdeth,
     Reth, RnrTimer, Srqn, Syndrome, Xrceth,
 };
@@ -44,7 +44,7 @@ fn numbers_have_their_usual_base() {
         QKey::GSI => "0x80010000",
         RKey(0x4d6) => "0x000004d6",
         LKey(1) => "0x00000001",
-        EeContext::new(5) => "0x000005",
+        Eecn::new(5) => "0x000005",
         Srqn::new(6) => "0x000006",
         EtherType::IPV6 => "0x86dd",
         MacAddr([0x52, 0x54, 0, 0, 0, 0x0f]) => "52:54:00:00:00:0f",
@@ -116,8 +116,8 @@ fn headers() {
             => "Aeth { syndrome: ACK, msn: 0x000002 }",
         Deth { qkey: QKey(1), resv8: 0, src_qp: Qpn::GSI }
             => "Deth { qkey: 0x00000001, resv8: 0, src_qp: 0x000001 }",
-        Rdeth { resv8: 0, ee_context: EeContext::new(5) }
-            => "Rdeth { resv8: 0, ee_context: 0x000005 }",
+        Rdeth { resv8: 0, eecn: Eecn::new(5) }
+            => "Rdeth { resv8: 0, eecn: 0x000005 }",
         Xrceth { resv8: 0, srqn: Srqn::new(6) } => "Xrceth { resv8: 0, srqn: 0x000006 }",
         ImmDt(17) => "ImmDt(17)",
         Ieth(RKey(0x10)) => "Ieth(0x00000010)",
