@@ -1,0 +1,97 @@
+//! The engine against itself: a requester and a responder over a loopback wire, every byte
+//! checked. `no_std`, no allocation; what firmware runs to show that it can.
+//!
+//! - *Operations*: WRITE and SEND with and without immediate data, READ, FETCH ADD, COMPARE SWAP,
+//!   at each path MTU, in messages from none to several packets; IPv4 and IPv6 in turn.
+//! - *Refusals*: what a peer may not do is answered by the right NAK and changes no byte.
+//! - *Repairs*: packets lost, and a receiver that is not ready.
+//! - *At the end*: every opcode of the service was seen on the wire, and the counters add up.
+
+mod failure;
+mod lab;
+mod memory;
+mod operation;
+mod pattern;
+mod refusal;
+mod repair;
+mod report;
+mod side;
+mod tap;
+
+pub use failure::Failure;
+pub use operation::Operation;
+pub use refusal::Refusal;
+pub use repair::Repair;
+pub use report::{Report, Totals};
+
+use roce_codec::ib::PathMtu;
+use roce_dataplane::port::Port;
+use roce_engine::{Instant, StaticStorage, Storage};
+
+use self::lab::Lab;
+
+/// Bytes of memory that peers reach, at each end.
+pub const MEMORY: usize = 64 << 10;
+
+/// The pools that one end needs.
+pub type Pools = StaticStorage<4, 16, 8, 2, 64, 16, 16, 16>;
+
+/// What it runs on.
+pub trait Host {
+    /// The time.
+    fn now(&mut self) -> Instant;
+
+    /// Instructions executed until now, modulo 2³²; always 0 where nothing counts them.
+    fn instructions() -> u32 {
+        0
+    }
+
+    /// Told after each part that went well.
+    fn passed(&mut self, report: &Report);
+
+    /// Called before memory is checked, with the responder's: a test of the test damages it here.
+    fn before_check(&mut self, memory: &mut [u8]) {
+        let _ = memory;
+    }
+}
+
+/// One end's share of the machine.
+#[derive(Debug)]
+pub struct End<'m, P> {
+    /// Empty pools.
+    pub storage: Storage<'m>,
+    /// [`MEMORY`] bytes.
+    pub memory: &'m mut [u8],
+    /// Its end of the wire.
+    pub port: &'m mut P,
+}
+
+/// Runs all of it.
+///
+/// # Errors
+/// The first check that fails.
+pub fn run<P: Port, H: Host>(
+    requester: End<'_, P>,
+    responder: End<'_, P>,
+    host: &mut H,
+) -> Result<Totals, Failure> {
+    let mut lab = Lab::new(requester, responder, host)?;
+    for (index, path_mtu) in (0u32..).zip(PathMtu::ALL) {
+        for (turn, operation) in (index..).zip(Operation::ALL) {
+            lab.connect(path_mtu, turn % 2 == 1)?;
+            operation.run(&mut lab, path_mtu)?;
+            lab.disconnect()?;
+        }
+    }
+    for refusal in Refusal::ALL {
+        lab.connect(PathMtu::Mtu1024, false)?;
+        refusal.run(&mut lab)?;
+        lab.disconnect()?;
+    }
+    for repair in Repair::ALL {
+        lab.connect(PathMtu::Mtu1024, true)?;
+        repair.run(&mut lab)?;
+        lab.disconnect()?;
+    }
+    lab.finish()
+}

@@ -1,0 +1,268 @@
+//! Each operation that the engine serves.
+
+use core::fmt;
+
+use roce_codec::ib::{PathMtu, RKey};
+use roce_dataplane::port::Port;
+use roce_engine::{WcOpcode, WcStatus, WrOpcode};
+
+use super::lab::{Expected, Lab};
+use super::side::Side;
+use super::{Failure, Host, Report};
+
+/// Messages of an operation that moves data, at a path MTU.
+const MESSAGES: usize = 7;
+/// Atomics of a kind: more than may be outstanding.
+const ATOMICS: usize = 8;
+/// What atomics work on, 8 bytes each from this offset at the responder.
+const COUNTERS: u32 = 64;
+/// Where what they return goes, 8 bytes each at these distances: not aligned, and not adjacent.
+const RETURNED: u32 = 101;
+const RETURNED_EACH: u32 = 9;
+
+/// An operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// WRITE.
+    Write,
+    /// WRITE with immediate data.
+    WriteWithImm,
+    /// READ.
+    Read,
+    /// SEND.
+    Send,
+    /// SEND with immediate data.
+    SendWithImm,
+    /// FETCH ADD.
+    FetchAdd,
+    /// COMPARE SWAP, a third of which do not find what they compare with.
+    CompareSwap,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A message: where it begins at the requester and at the responder, and how many bytes it has.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    near: u32,
+    far: u32,
+    len: u32,
+}
+
+/// Messages of none to four packets, one behind the other with gaps that nothing may touch, at
+/// other alignments here than there.
+fn pieces(path_mtu: PathMtu) -> [Piece; MESSAGES] {
+    let mtu = path_mtu.bytes();
+    let (mut near, mut far) = (3, 5);
+    [0, 1, mtu - 1, mtu, mtu + 1, 2 * mtu, 3 * mtu + 5].map(|len| {
+        let piece = Piece { near, far, len };
+        near += len + 2;
+        far += len + 5;
+        piece
+    })
+}
+
+impl Operation {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Write,
+        Self::WriteWithImm,
+        Self::Read,
+        Self::Send,
+        Self::SendWithImm,
+        Self::FetchAdd,
+        Self::CompareSwap,
+    ];
+
+    /// By its usual name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Write => "WRITE",
+            Self::WriteWithImm => "WRITE with immediate",
+            Self::Read => "READ",
+            Self::Send => "SEND",
+            Self::SendWithImm => "SEND with immediate",
+            Self::FetchAdd => "FETCH_ADD",
+            Self::CompareSwap => "CMP_SWAP",
+        }
+    }
+
+    /// Runs it on the connection that there is.
+    pub(super) fn run<P: Port, H: Host>(
+        self,
+        lab: &mut Lab<'_, '_, P, H>,
+        path_mtu: PathMtu,
+    ) -> Result<(), Failure> {
+        for side in [&mut lab.near, &mut lab.far] {
+            (side.spent, side.packets) = (0, 0);
+        }
+        let (messages, bytes) = match self {
+            Self::FetchAdd | Self::CompareSwap => self.atomics(lab)?,
+            _ => self.messages(lab, path_mtu)?,
+        };
+        lab.totals.messages += messages;
+        lab.totals.bytes += u64::from(bytes);
+        let instructions = [&lab.near, &lab.far].map(|side| {
+            let each = side.spent.checked_div(u64::from(side.packets)).unwrap_or(0);
+            u32::try_from(each).unwrap_or(u32::MAX)
+        });
+        let (ipv6, packets) = (lab.ipv6, lab.near.packets);
+        lab.host.passed(&Report::Operation {
+            operation: self,
+            path_mtu,
+            ipv6,
+            messages,
+            bytes,
+            packets,
+            instructions,
+        });
+        Ok(())
+    }
+
+    /// Whether each message takes a receive, and how that completes.
+    const fn received(self) -> Option<WcOpcode> {
+        match self {
+            Self::Send | Self::SendWithImm => Some(WcOpcode::Recv),
+            Self::WriteWithImm => Some(WcOpcode::RecvRdmaWithImm),
+            _ => None,
+        }
+    }
+
+    /// How it completes at the requester.
+    const fn completed(self) -> WcOpcode {
+        match self {
+            Self::Write | Self::WriteWithImm => WcOpcode::RdmaWrite,
+            Self::Read => WcOpcode::RdmaRead,
+            Self::Send | Self::SendWithImm => WcOpcode::Send,
+            Self::FetchAdd => WcOpcode::FetchAdd,
+            Self::CompareSwap => WcOpcode::CompareSwap,
+        }
+    }
+
+    const fn has_imm(self) -> bool {
+        matches!(self, Self::WriteWithImm | Self::SendWithImm)
+    }
+
+    const fn is_send(self) -> bool {
+        matches!(self, Self::Send | Self::SendWithImm)
+    }
+
+    /// WRITE, READ and SEND; says how many messages and bytes.
+    fn messages<P: Port, H: Host>(
+        self,
+        lab: &mut Lab<'_, '_, P, H>,
+        path_mtu: PathMtu,
+    ) -> Result<(u32, u32), Failure> {
+        let pieces = pieces(path_mtu);
+        let imm = |wr_id: u32| 0xa1b2_c300 | wr_id;
+        let mut bytes = 0;
+        for (wr_id, piece) in (0u32..).zip(pieces) {
+            bytes += piece.len;
+            if self.received().is_some() {
+                // A WRITE's receive has no memory.
+                let len = if self.is_send() { piece.len } else { 0 };
+                lab.far.post_recv((100 + wr_id).into(), lab.far.sge(piece.far, len))?;
+            }
+            let (va, rkey) = (Side::<P>::va(piece.far), lab.far.mr.rkey);
+            let opcode = match self {
+                Self::WriteWithImm => WrOpcode::RdmaWriteWithImm { va, rkey, imm: imm(wr_id) },
+                Self::Read => WrOpcode::RdmaRead { va, rkey },
+                Self::Send => WrOpcode::Send,
+                Self::SendWithImm => WrOpcode::SendWithImm(imm(wr_id)),
+                _ => WrOpcode::RdmaWrite { va, rkey },
+            };
+            lab.near.post_send(wr_id.into(), opcode, lab.near.sge(piece.near, piece.len))?;
+        }
+        let count = u32::try_from(MESSAGES).unwrap_or(0);
+        let [near, far] = lab.run([count, if self.received().is_some() { count } else { 0 }])?;
+        for (wr_id, piece) in (0u32..).zip(pieces) {
+            let at = usize::try_from(wr_id).unwrap_or(usize::MAX);
+            let expected = Expected {
+                wr_id: wr_id.into(),
+                status: WcStatus::Success,
+                opcode: self.completed(),
+                len: (self == Self::Read).then_some(piece.len),
+                imm: None,
+            };
+            expected.check(near.get(at))?;
+            if let Some(opcode) = self.received() {
+                let imm = self.has_imm().then_some(imm(wr_id));
+                let wr_id = u64::from(100 + wr_id);
+                Expected { wr_id, opcode, len: Some(piece.len), imm, ..expected }
+                    .check(far.get(at))?;
+            }
+        }
+        let written_far = self != Self::Read;
+        lab.check_memory(|lab, far, offset| {
+            pieces.iter().find_map(|piece| {
+                let (here, there) =
+                    if far { (piece.far, piece.near) } else { (piece.near, piece.far) };
+                let within = offset.checked_sub(here).filter(|within| *within < piece.len)?;
+                (far == written_far).then(|| lab.before(!far, there + within))
+            })
+        })?;
+        Ok((count, bytes))
+    }
+
+    /// FETCH ADD and COMPARE SWAP on two counters in turn.
+    fn atomics<P: Port, H: Host>(self, lab: &mut Lab<'_, '_, P, H>) -> Result<(u32, u32), Failure> {
+        let mut counters = [COUNTERS, COUNTERS + 8].map(|offset| {
+            let mut bytes = [0; 8];
+            for (at, byte) in (offset..).zip(&mut bytes) {
+                *byte = lab.before(true, at);
+            }
+            u64::from_ne_bytes(bytes)
+        });
+        let mut returned = [0; ATOMICS];
+        let mut count = 0;
+        for returned in &mut returned {
+            let random = lab.near.random.next_u64();
+            let (odd, [even_counter, odd_counter]) = (count % 2, &mut counters);
+            let counter = if odd == 1 { odd_counter } else { even_counter };
+            *returned = *counter;
+            let (va, rkey) = (Side::<P>::va(COUNTERS + 8 * odd), lab.far.mr.rkey);
+            let opcode = if self == Self::FetchAdd {
+                *counter = counter.wrapping_add(random);
+                WrOpcode::FetchAdd { va, rkey, add: random }
+            } else if count % 3 == 2 {
+                WrOpcode::CompareSwap { va, rkey, compare: !*counter, swap: random }
+            } else {
+                let compare = core::mem::replace(counter, random);
+                WrOpcode::CompareSwap { va, rkey, compare, swap: random }
+            };
+            let sge = lab.near.sge(RETURNED + RETURNED_EACH * count, 8);
+            lab.near.post_send(count.into(), opcode, sge)?;
+            count += 1;
+        }
+        let [near, _] = lab.run([count, 0])?;
+        for (wr_id, wc) in (0..count).zip(&near) {
+            Expected {
+                wr_id: wr_id.into(),
+                status: WcStatus::Success,
+                opcode: self.completed(),
+                len: None,
+                imm: None,
+            }
+            .check(Some(wc))?;
+        }
+        lab.check_memory(|_, far, offset| {
+            let (values, start, each): (&[u64], _, _) =
+                if far { (&counters, COUNTERS, 8) } else { (&returned, RETURNED, RETURNED_EACH) };
+            let within = offset.checked_sub(start)?;
+            let value = values.get(usize::try_from(within / each).ok()?)?;
+            let byte = usize::try_from(within % each).ok()?;
+            value.to_ne_bytes().get(byte).copied()
+        })?;
+        Ok((count, 8 * count))
+    }
+}
+
+/// A request that no peer has to grant: used where the right to it is the question.
+pub(super) const fn write(va: u64, rkey: RKey) -> WrOpcode {
+    WrOpcode::RdmaWrite { va, rkey }
+}

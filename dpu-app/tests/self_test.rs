@@ -1,0 +1,101 @@
+//! What `dpu-firmware` runs, on the host: it passes, and a byte that is wrong fails it.
+
+use dpu_app::self_test::{
+    self, End, Failure, Host, MEMORY, Operation, Pools, Refusal, Repair, Report, Totals,
+};
+use roce_codec::ib::PathMtu;
+use roce_codec::net::MacAddr;
+use roce_dataplane::port::loopback::LoopbackWire;
+use roce_engine::Instant;
+
+const MACS: [MacAddr; 2] = [MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2])];
+
+struct Here {
+    /// One microsecond later each time it is asked for.
+    now_ns: u64,
+    reports: Vec<Report>,
+    /// Which check to spoil, and which byte.
+    damage: Option<(u32, usize)>,
+}
+
+impl Host for Here {
+    fn now(&mut self) -> Instant {
+        self.now_ns += 1000;
+        Instant(self.now_ns)
+    }
+
+    fn passed(&mut self, report: &Report) {
+        self.reports.push(*report);
+    }
+
+    fn before_check(&mut self, memory: &mut [u8]) {
+        self.damage = match self.damage {
+            Some((0, byte)) => {
+                memory[byte] ^= 0x10;
+                None
+            }
+            other => other.map(|(checks, byte)| (checks - 1, byte)),
+        };
+    }
+}
+
+fn run(damage: Option<(u32, usize)>) -> (Result<Totals, Failure>, Vec<Report>) {
+    let wire = Box::new(LoopbackWire::<32>::new());
+    let (mut near, mut far) = (Box::new(Pools::EMPTY), Box::new(Pools::EMPTY));
+    let (mut here, mut there) = (vec![0; MEMORY], vec![0; MEMORY]);
+    let [mut left, mut right] = wire.ends(MACS);
+    let requester = End { storage: near.lend(), memory: &mut here, port: &mut left };
+    let responder = End { storage: far.lend(), memory: &mut there, port: &mut right };
+    let mut host = Here { now_ns: 0, reports: Vec::new(), damage };
+    let result = self_test::run(requester, responder, &mut host);
+    (result, host.reports)
+}
+
+#[test]
+fn all_of_it_passes() {
+    let (result, reports) = run(None);
+    let totals = result.unwrap();
+    // 7 messages of each of 5 operations, 8 atomics of each of 2, at 5 MTUs; 6 repairs.
+    assert_eq!(totals.messages, 5 * (7 * 5 + 8 * 2) + 6);
+    assert_eq!(totals.refusals, 7);
+    assert_eq!(totals.lost, 5);
+    // Both memories after each of 35 operations, 7 refusals and 6 repairs.
+    assert_eq!(totals.compared, 2 * 65_536 * (35 + 7 + 6));
+    for operation in Operation::ALL {
+        for mtu in PathMtu::ALL {
+            let said = reports.iter().filter(|report| {
+                matches!(report, Report::Operation { operation: o, path_mtu, .. }
+                    if *o == operation && *path_mtu == mtu)
+            });
+            assert_eq!(said.count(), 1, "{operation} at {mtu}");
+        }
+    }
+    for refusal in Refusal::ALL {
+        assert!(reports.contains(&Report::Refusal(refusal)), "{refusal:?}");
+    }
+    for repair in Repair::ALL {
+        assert!(reports.contains(&Report::Repair(repair)), "{repair:?}");
+    }
+    let opcodes = reports.iter().filter_map(|report| match report {
+        Report::Seen { opcode, .. } => Some(opcode.0),
+        _ => None,
+    });
+    assert!(opcodes.eq(0x00..=0x14));
+}
+
+#[test]
+fn one_bit_in_any_part_fails_it() {
+    for check in 0..48 {
+        for byte in [0, 70, 4_000, MEMORY - 1] {
+            let (result, _) = run(Some((check, byte)));
+            match result {
+                Err(Failure::Byte { far: true, offset, expected, found }) => {
+                    assert_eq!((offset, expected ^ found), (byte.try_into().unwrap(), 0x10));
+                }
+                other => panic!("check {check}, byte {byte}: {other:?}"),
+            }
+        }
+    }
+    // There are no more checks than that.
+    assert!(run(Some((48, 0))).0.is_ok());
+}
