@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Every check of this repository, by name; CI runs it without an argument.
 #
-#   ./ci.sh [VERB...]      VERB: fmt lint test no-std panic-free size capi fuzz bench
-#                                interop all extended
+#   ./ci.sh [VERB...]      VERB: fmt lint test no-std panic-free size firmware capi
+#                                fuzz bench interop all extended
 #
-# `all` is the default and runs the first ten in 40 minutes or less on two cores; `extended` is
+# `all` is the default and runs the first eleven in 40 minutes or less on two cores; `extended` is
 # what takes too long for every commit. Each verb installs the system packages it needs (apt, as
 # root or through sudo) when they are missing. A failing step does not stop the others: the
 # summary names each one, and the last line counts checks and tests.
@@ -36,7 +36,8 @@ feature_matrix=(
     "dpu-app --no-default-features --features std"
 )
 size_target=thumbv7em-none-eabihf
-no_std_packages=(roce-crc roce-codec roce-engine roce-dataplane)
+firmware_target=aarch64-unknown-none
+no_std_packages=(roce-crc roce-codec roce-engine roce-dataplane dpu-app)
 no_std_targets=(
     thumbv7em-none-eabihf
     riscv32imac-unknown-none-elf
@@ -177,6 +178,8 @@ packages_for() {
     panic-free) packages gcc libc6-dev binutils python3 ;;
     # A Cortex-M4 board.
     size) packages gcc libc6-dev python3 qemu-system-arm ;;
+    # An AArch64 board.
+    firmware) packages gcc libc6-dev python3 qemu-system-arm ;;
     # A C and a C++ user of the library, and one on a Cortex-M.
     capi) packages gcc g++ libc6-dev binutils gcc-arm-none-eabi qemu-system-arm ;;
     # libFuzzer is C++.
@@ -210,6 +213,7 @@ verb_lint() {
         step "lint: clippy, $row" clippy_row "$row"
     done
     local folder
+    step "lint: clippy, dpu-firmware" firmware_clippy
     for folder in "${side_workspaces[@]}"; do
         step "lint: clippy, $folder" side_clippy "$folder"
     done
@@ -237,6 +241,15 @@ side_clippy() {
         words+=(--target "$size_target")
     fi
     cargo clippy "${words[@]}" -- -D warnings
+}
+
+firmware_clippy() {
+    rustup_target "$firmware_target" || {
+        say "passed over: it builds for $firmware_target alone, which rustup cannot add"
+        return 0
+    }
+    cargo clippy --locked -p dpu-app --no-default-features --features firmware --lib \
+        --bin dpu-firmware --target "$firmware_target" -- -D warnings
 }
 
 rustdoc() { RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps; }
@@ -468,6 +481,18 @@ size() {
     for_target "$size_target" tests/size/run
 }
 
+# ---- firmware ----------------------------------------------------------------------------------
+
+verb_firmware() {
+    packages_for firmware
+    tests "firmware: the engine against itself on a bare AArch64 core" firmware
+}
+
+firmware() {
+    export CARGO_TARGET_DIR=$ci_dir/firmware
+    for_target "$firmware_target" tests/firmware/run
+}
+
 # ---- capi --------------------------------------------------------------------------------------
 
 verb_capi() {
@@ -529,7 +554,9 @@ interop() {
 
 verb_all() {
     local verb
-    for verb in fmt lint test no-std panic-free size capi fuzz bench interop; do "verb_$verb"; done
+    for verb in fmt lint test no-std panic-free size firmware capi fuzz bench interop; do
+        "verb_$verb"
+    done
 }
 
 # Ten minutes a fuzz target, properties over a hundred times as many cases, tests marked
@@ -573,8 +600,8 @@ main() {
     ((${#verbs[@]})) || verbs=(all)
     for verb in "${verbs[@]}"; do
         declare -F "verb_$verb" >/dev/null ||
-            die "no verb '$verb'; there are: fmt lint test no-std panic-free size capi fuzz" \
-                "bench interop all extended"
+            die "no verb '$verb'; there are: fmt lint test no-std panic-free size firmware" \
+                "capi fuzz bench interop all extended"
     done
     command -v cargo >/dev/null ||
         die "cargo is not in PATH: install stable Rust with rustup (https://rustup.rs) first"

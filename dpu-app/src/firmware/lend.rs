@@ -19,6 +19,7 @@ impl<T> Lend<T> {
     }
 
     /// The value, the first time.
+    #[expect(clippy::mut_from_ref, reason = "it is given away once")]
     pub(crate) fn take(&'static self) -> Option<&'static mut T> {
         if self.taken.swap(true, Ordering::Acquire) {
             return None;

@@ -36,9 +36,8 @@ pub(crate) fn run(parts: Parts, plant: Plant, counts: bool) -> bool {
     if !counts {
         defmt::info!("nothing counts instructions here: run QEMU with -icount shift=0");
     }
-    let [mut here, mut there] = parts.wire.ends(MACS);
-    let [near, far] = parts.pools;
-    let [ours, theirs] = parts.regions;
+    let Parts { wire, pools: [near, far], regions: [ours, theirs] } = parts;
+    let [mut here, mut there] = wire.ends(MACS);
     let requester = End { storage: near.lend(), memory: ours, port: &mut here };
     let responder = End { storage: far.lend(), memory: theirs, port: &mut there };
     let start = board::nanoseconds();
