@@ -2,7 +2,8 @@
 
 A frame is rzcobs and a zero byte; in it are the index of a format string, the timestamp's
 arguments and the string's own. A string's index is its symbol's address, and the symbol's name has
-it as JSON. Of the format only what is met here is known; anything else is an error.
+it as JSON. Of the format only what is met here is known; anything else is an error. The project's own
+decoder, the crate defmt-decoder, is not used because it depends on one under the MPL.
 """
 
 import json

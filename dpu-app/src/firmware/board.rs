@@ -10,14 +10,24 @@ pub(crate) const UART: usize = 0x0900_0000;
 /// Sends a byte over the UART, once it has room.
 pub(crate) fn send(byte: u8) {
     const DATA: *mut u8 = ptr::without_provenance_mut(UART);
-    const FLAGS: *const u32 = ptr::without_provenance(UART + 0x18);
     const TRANSMIT_FULL: u32 = 1 << 5;
-    // SAFETY: the flag register of a PL011, which boot.rs maps; reading it changes nothing.
-    while unsafe { FLAGS.read_volatile() } & TRANSMIT_FULL != 0 {
-        core::hint::spin_loop();
-    }
+    wait_while(TRANSMIT_FULL);
     // SAFETY: the data register of the same.
     unsafe { DATA.write_volatile(byte) };
+}
+
+/// Waits until the UART has sent all.
+pub(crate) fn drain() {
+    const BUSY: u32 = 1 << 3;
+    wait_while(BUSY);
+}
+
+fn wait_while(flag: u32) {
+    const FLAGS: *const u32 = ptr::without_provenance(UART + 0x18);
+    // SAFETY: the flag register of a PL011, which boot.rs maps; reading it changes nothing.
+    while unsafe { FLAGS.read_volatile() } & flag != 0 {
+        core::hint::spin_loop();
+    }
 }
 
 /// Nanoseconds since the board was switched on.

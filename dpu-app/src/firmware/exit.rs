@@ -44,6 +44,12 @@ impl fmt::Write for Line {
     }
 }
 
+/// Ends the program, once all that it logged is out.
+pub(crate) fn exit(status: u8) -> ! {
+    defmt::flush();
+    semihosting::exit(status)
+}
+
 /// Ends the program after an exception, `registers` being why, where and over what.
 pub(crate) fn exception(kind: &str, registers: [(&str, u64); 3]) -> ! {
     let [(a, why), (b, at), (c, over)] = registers;
@@ -55,8 +61,8 @@ pub(crate) fn exception(kind: &str, registers: [(&str, u64); 3]) -> ! {
 fn panic(info: &PanicInfo<'_>) -> ! {
     if log::is_taken() {
         Line::print(format_args!("dpu-firmware: {info}\n"));
-    } else {
-        defmt::error!("{}", defmt::Display2Format(info));
+        semihosting::exit(PANICKED)
     }
-    semihosting::exit(PANICKED)
+    defmt::error!("{}", defmt::Display2Format(info));
+    exit(PANICKED)
 }

@@ -48,7 +48,9 @@ unsafe impl defmt::Logger for Uart {
         unsafe { STATE.encode(|encoder| encoder.start_frame(send)) };
     }
 
-    unsafe fn flush() {}
+    unsafe fn flush() {
+        board::drain();
+    }
 
     unsafe fn release() {
         // SAFETY: still acquired.

@@ -262,7 +262,7 @@ impl Operation {
     }
 }
 
-/// A request that no peer has to grant: used where the right to it is the question.
+/// A WRITE, for who cares about something else than operations.
 pub(super) const fn write(va: u64, rkey: RKey) -> WrOpcode {
     WrOpcode::RdmaWrite { va, rkey }
 }

@@ -76,8 +76,8 @@ impl Refusal {
         let (all, private) = (lab.far.mr.rkey, lab.far.private.rkey);
         let va = Side::<P>::va(0);
         match self {
-            // Neither key of any region: their lower bits name the slot, those above are random.
-            Self::UnknownKey => (write(va, RKey(all.0 ^ private.0 ^ 0x5555_5500)), 8),
+            // A region's slot, which the lower bits name, with a tag that it does not have.
+            Self::UnknownKey => (write(va, RKey(private.0 ^ 0x100)), 8),
             Self::BeyondTheEnd => {
                 let end = u32::try_from(MEMORY).unwrap_or(u32::MAX);
                 (write(Side::<P>::va(end - 2999), all), 3000)
@@ -123,8 +123,6 @@ impl Refusal {
         if !events.any(|event| event == told) {
             return Err(Failure::NotRefused(self.code()));
         }
-        // The responder may have placed the packets of a SEND that fit; not of this one, whose
-        // first is too long already.
         lab.check_memory(|_, _, _| None)?;
         lab.totals.refusals += 1;
         lab.host.passed(&Report::Refusal(self));
