@@ -1,7 +1,7 @@
 //! From the first instruction to [`main`](crate::main), and what ends the program when the
 //! processor objects.
 //!
-//! One core, at EL1. Virtual addresses are physical ones, in blocks of 2 MiB: code is read-only,
+//! One core, at EL1, where it goes if started at EL2. Virtual addresses are physical ones, in blocks of 2 MiB: code is read-only,
 //! data cannot be executed, nothing else is there but the UART. The MMU and the caches are on
 //! because without them all memory is of the Device type, where neither unaligned accesses nor the
 //! exclusive ones of atomics are allowed (Arm ARM, B2.7 and B2.12; QEMU before 9.0 lets both pass).
@@ -17,10 +17,35 @@ global_asm!(
     ".section .text.start, \"ax\"",
     ".global start",
     "start:",
-    // EL1 is where the board starts without `virtualization` and `secure`.
+    // The board starts at EL1, or with `virtualization` at EL2, as most firmware leaves it.
     "    mrs x0, CurrentEL",
     "    cmp x0, #(1 << 2)",
+    "    b.eq 1f",
+    "    cmp x0, #(2 << 2)",
     "    b.ne park",
+    // HCR_EL2: EL1 is AArch64, and nothing of it is trapped.
+    "    mov x0, #(1 << 31)",
+    "    msr hcr_el2, x0",
+    // CNTHCTL_EL2, CNTVOFF_EL2: it may read the counter, which is not set back.
+    "    mov x0, #3",
+    "    msr cnthctl_el2, x0",
+    "    msr cntvoff_el2, xzr",
+    // CPTR_EL2: floating point and SIMD do not trap; the rest is what must be one.
+    "    mov x0, #0x33ff",
+    "    msr cptr_el2, x0",
+    // MDCR_EL2.HPMN: all event counters, PMCR_EL0.N of them, are EL1's.
+    "    mrs x0, pmcr_el0",
+    "    ubfx x0, x0, #11, #5",
+    "    msr mdcr_el2, x0",
+    "    ldr x0, ={sctlr}",
+    "    msr sctlr_el1, x0",
+    // To EL1, on its own stack, with every interrupt masked.
+    "    mov x0, #0x3c5",
+    "    msr spsr_el2, x0",
+    "    adr x0, 1f",
+    "    msr elr_el2, x0",
+    "    eret",
+    "1:",
     // CPACR_EL1.FPEN: floating point and SIMD do not trap.
     "    mov x0, #(3 << 20)",
     "    msr cpacr_el1, x0",
@@ -42,9 +67,8 @@ global_asm!(
     "    ic iallu",
     "    dsb nsh",
     "    isb",
-    // SCTLR_EL1: MMU, data cache, both stack alignment checks, instruction cache; the rest is
-    // what must be one in Armv8.0.
-    "    ldr x0, =(0x30d00800 | 1 << 0 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 12)",
+    // SCTLR_EL1: MMU, data cache, both stack alignment checks, instruction cache.
+    "    ldr x0, =({sctlr} | 1 << 0 | 1 << 2 | 1 << 3 | 1 << 4 | 1 << 12)",
     "    msr sctlr_el1, x0",
     "    isb",
     "    ldr x0, =bss_start",
@@ -53,7 +77,12 @@ global_asm!(
     "    b.hs 2f",
     "    stp xzr, xzr, [x0], #16",
     "    b 1b",
-    "2:  msr spsel, #1",
+    "2:  ldr x0, =stack_bottom",
+    "    ldr x1, =stack_top",
+    "3:  stp xzr, xzr, [x0], #16",
+    "    cmp x0, x1",
+    "    b.lo 3b",
+    "    msr spsel, #1",
     "    ldr x0, =exception_stack_top",
     "    mov sp, x0",
     "    msr spsel, #0",
@@ -104,6 +133,8 @@ global_asm!(
     main = sym crate::main,
     exception = sym exception,
     uart = const board::UART,
+    // What must be one in Armv8.0.
+    sctlr = const 0x30d0_0800u64,
     // Valid, accessed.
     block = const 1u64 | 1 << 10,
     // Attribute 0.

@@ -16,6 +16,7 @@ mod log;
 mod plant;
 mod run;
 mod semihosting;
+mod stack;
 
 use self::lend::Lend;
 use self::plant::Plant;

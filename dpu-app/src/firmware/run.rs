@@ -8,6 +8,7 @@ use roce_engine::Instant;
 use crate::board;
 use crate::lend::Lend;
 use crate::plant::Plant;
+use crate::stack;
 
 /// Frames under way, each way.
 const FRAMES: usize = 32;
@@ -54,6 +55,10 @@ pub(crate) fn run(parts: Parts, plant: Plant, counts: bool) -> bool {
                 refusals,
                 compared,
                 (board::nanoseconds() - start) / 1000,
+            );
+            defmt::info!(
+                "stack: {=u64} bytes at the deepest",
+                u64::try_from(stack::deepest()).unwrap_or(0)
             );
             true
         }
