@@ -55,16 +55,17 @@ fn run(damage: Option<(u32, usize)>) -> (Result<Totals, Failure>, Vec<Report>) {
 fn all_of_it_passes() {
     let (result, reports) = run(None);
     let totals = result.unwrap();
-    // 7 messages of each of 5 operations, 8 atomics of each of 2, at 5 MTUs; 6 repairs.
-    assert_eq!(totals.messages, 5 * (7 * 5 + 8 * 2) + 6);
+    // 7 messages of each of 5 operations, 8 atomics of each of 2, at 5 MTUs; 6 times 7 messages of
+    // a length; 6 repairs.
+    assert_eq!(totals.messages, 5 * (7 * 5 + 8 * 2) + 6 * 7 + 6);
     assert_eq!(totals.refusals, 7);
     assert_eq!(totals.lost, 5);
-    // Both memories after each of 35 operations, 7 refusals and 6 repairs.
-    assert_eq!(totals.compared, 2 * 65_536 * (35 + 7 + 6));
+    // Both memories after each of 35 operations and 6, 7 refusals and 6 repairs.
+    assert_eq!(totals.compared, 2 * 65_536 * (35 + 6 + 7 + 6));
     for operation in Operation::ALL {
         for mtu in PathMtu::ALL {
             let said = reports.iter().filter(|report| {
-                matches!(report, Report::Operation { operation: o, path_mtu, .. }
+                matches!(report, Report::Operation { operation: o, path_mtu, each: None, .. }
                     if *o == operation && *path_mtu == mtu)
             });
             assert_eq!(said.count(), 1, "{operation} at {mtu}");
@@ -85,7 +86,7 @@ fn all_of_it_passes() {
 
 #[test]
 fn one_bit_in_any_part_fails_it() {
-    for check in 0..48 {
+    for check in 0..54 {
         for byte in [1361 * check as usize % MEMORY, MEMORY - 1] {
             let (result, _) = run(Some((check, byte)));
             match result {
@@ -97,5 +98,5 @@ fn one_bit_in_any_part_fails_it() {
         }
     }
     // There are no more checks than that.
-    assert!(run(Some((48, 0))).0.is_ok());
+    assert!(run(Some((54, 0))).0.is_ok());
 }

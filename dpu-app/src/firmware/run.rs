@@ -90,14 +90,16 @@ impl Host for Machine {
                 operation,
                 path_mtu,
                 ipv6,
+                each,
                 messages,
                 bytes,
                 packets,
                 instructions: [near, far],
             } => defmt::info!(
-                "{=str}, path MTU {=u32}, {=str}: {=u32} messages, {=u32} bytes, {=u32} packets; \
+                "{=str}{=str}, path MTU {=u32}, {=str}: {=u32} messages, {=u32} bytes, {=u32} packets; \
                  instructions a packet: requester {=u32}, responder {=u32}",
                 operation.name(),
+                if each.is_some() { ", all of a length" } else { "" },
                 path_mtu.bytes(),
                 if ipv6 { "IPv6" } else { "IPv4" },
                 messages,

@@ -33,6 +33,16 @@ use self::lab::Lab;
 /// Bytes of memory that peers reach, at each end.
 pub const MEMORY: usize = 64 << 10;
 
+/// What is run once more with messages of one length, each a packet, to see what that costs.
+pub const COSTS: [(Operation, u32); 6] = [
+    (Operation::Write, 64),
+    (Operation::Write, 1024),
+    (Operation::Send, 64),
+    (Operation::Read, 64),
+    (Operation::Read, 1024),
+    (Operation::Read, 4096),
+];
+
 /// The pools that one end needs.
 pub type Pools = StaticStorage<4, 16, 8, 2, 64, 16, 16, 16>;
 
@@ -79,9 +89,14 @@ pub fn run<P: Port, H: Host>(
     for (index, path_mtu) in (0u32..).zip(PathMtu::ALL) {
         for (turn, operation) in (index..).zip(Operation::ALL) {
             lab.connect(path_mtu, turn % 2 == 1)?;
-            operation.run(&mut lab, path_mtu)?;
+            operation.run(&mut lab, path_mtu, None)?;
             lab.disconnect()?;
         }
+    }
+    for (operation, each) in COSTS {
+        lab.connect(PathMtu::Mtu4096, false)?;
+        operation.run(&mut lab, PathMtu::Mtu4096, Some(each))?;
+        lab.disconnect()?;
     }
     for refusal in Refusal::ALL {
         lab.connect(PathMtu::Mtu1024, false)?;

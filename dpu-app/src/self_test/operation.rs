@@ -53,12 +53,11 @@ struct Piece {
     len: u32,
 }
 
-/// Messages of none to four packets, one behind the other with gaps that nothing may touch, at
-/// other alignments here than there.
-fn pieces(path_mtu: PathMtu) -> [Piece; MESSAGES] {
-    let mtu = path_mtu.bytes();
+/// Messages of these lengths, one behind the other with gaps that nothing may touch, at other
+/// alignments here than there.
+fn pieces(lengths: [u32; MESSAGES]) -> [Piece; MESSAGES] {
     let (mut near, mut far) = (3, 5);
-    [0, 1, mtu - 1, mtu, mtu + 1, 2 * mtu, 3 * mtu + 5].map(|len| {
+    lengths.map(|len| {
         let piece = Piece { near, far, len };
         near += len + 2;
         far += len + 5;
@@ -92,18 +91,23 @@ impl Operation {
         }
     }
 
-    /// Runs it on the connection that there is.
+    /// Runs it on the connection that there is. The messages, unless it is an atomic, have `each`
+    /// bytes, or else make none to four packets.
     pub(super) fn run<P: Port, H: Host>(
         self,
         lab: &mut Lab<'_, '_, P, H>,
         path_mtu: PathMtu,
+        each: Option<u32>,
     ) -> Result<(), Failure> {
+        let mtu = path_mtu.bytes();
+        let edges = [0, 1, mtu - 1, mtu, mtu + 1, 2 * mtu, 3 * mtu + 5];
+        let lengths = each.map_or(edges, |len| [len; MESSAGES]);
         for side in [&mut lab.near, &mut lab.far] {
             (side.spent, side.packets) = (0, 0);
         }
         let (messages, bytes) = match self {
             Self::FetchAdd | Self::CompareSwap => self.atomics(lab)?,
-            _ => self.messages(lab, path_mtu)?,
+            _ => self.messages(lab, pieces(lengths))?,
         };
         lab.totals.messages += messages;
         lab.totals.bytes += u64::from(bytes);
@@ -116,6 +120,7 @@ impl Operation {
             operation: self,
             path_mtu,
             ipv6,
+            each,
             messages,
             bytes,
             packets,
@@ -156,9 +161,8 @@ impl Operation {
     fn messages<P: Port, H: Host>(
         self,
         lab: &mut Lab<'_, '_, P, H>,
-        path_mtu: PathMtu,
+        pieces: [Piece; MESSAGES],
     ) -> Result<(u32, u32), Failure> {
-        let pieces = pieces(path_mtu);
         let imm = |wr_id: u32| 0xa1b2_c300 | wr_id;
         let mut bytes = 0;
         for (wr_id, piece) in (0u32..).zip(pieces) {

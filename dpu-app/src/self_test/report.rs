@@ -16,6 +16,8 @@ pub enum Report {
         path_mtu: PathMtu,
         /// Over IPv6, not IPv4.
         ipv6: bool,
+        /// Bytes in each message, where they are all the same.
+        each: Option<u32>,
         /// Messages.
         messages: u32,
         /// Bytes in them.
