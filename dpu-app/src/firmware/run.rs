@@ -69,6 +69,17 @@ pub(crate) fn run(parts: Parts, plant: Plant, counts: bool) -> bool {
     }
 }
 
+/// How long each message is, if all are of a length.
+struct Each(Option<u32>);
+
+impl defmt::Format for Each {
+    fn format(&self, f: defmt::Formatter<'_>) {
+        if let Some(len) = self.0 {
+            defmt::write!(f, " of {=u32} bytes", len);
+        }
+    }
+}
+
 struct Machine {
     plant: Plant,
     /// Checks of memory until now.
@@ -96,10 +107,10 @@ impl Host for Machine {
                 packets,
                 instructions: [near, far],
             } => defmt::info!(
-                "{=str}{=str}, path MTU {=u32}, {=str}: {=u32} messages, {=u32} bytes, {=u32} packets; \
+                "{=str}{}, path MTU {=u32}, {=str}: {=u32} messages, {=u32} bytes, {=u32} packets; \
                  instructions a packet: requester {=u32}, responder {=u32}",
                 operation.name(),
-                if each.is_some() { ", all of a length" } else { "" },
+                Each(each),
                 path_mtu.bytes(),
                 if ipv6 { "IPv6" } else { "IPv4" },
                 messages,

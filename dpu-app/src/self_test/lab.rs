@@ -17,6 +17,9 @@ const COMPLETIONS: usize = 32;
 /// a busy host's, so does the turn that it had no time for.
 const STUCK_NS: u64 = 1_000_000_000;
 
+/// The turns after which nothing is under way any more, all requests being complete.
+const IDLE_TURNS: u32 = 100;
+
 /// The opcodes of what the engine serves, RC SEND First to FETCH ADD (IBTA 9.2.1); all of them are
 /// to be seen.
 const SERVED: core::ops::RangeInclusive<u8> = 0x00..=0x14;
@@ -73,7 +76,7 @@ impl<'m, 'h, P: Port, H: Host> Lab<'m, 'h, P, H> {
 
     /// Takes the queue pairs away. Nothing may be left of what was under way.
     pub(super) fn disconnect(&mut self) -> Result<(), Failure> {
-        self.run_until_idle();
+        self.run_until_idle()?;
         for side in [&mut self.near, &mut self.far] {
             side.engine.destroy_qp(side.qpn)?;
             if let Some(wc) = side.engine.poll_cq(side.cq) {
@@ -84,9 +87,27 @@ impl<'m, 'h, P: Port, H: Host> Lab<'m, 'h, P, H> {
         Ok(())
     }
 
-    /// Polls until nothing is under way; timers may still run.
-    pub(super) fn run_until_idle(&mut self) {
-        while self.turn() {}
+    /// Polls until an event has been counted once more, at either end.
+    pub(super) fn run_until(&mut self, counter: HwCounter) -> Result<(), Failure> {
+        let before = self.counted(counter);
+        let start = self.host.now();
+        while self.counted(counter) == before {
+            self.turn();
+            if self.host.now().ns_since(start) > STUCK_NS {
+                return Err(Failure::NotCounted(counter));
+            }
+        }
+        Ok(())
+    }
+
+    /// Polls until nothing is under way.
+    fn run_until_idle(&mut self) -> Result<(), Failure> {
+        for _ in 0..IDLE_TURNS {
+            if !self.turn() {
+                return Ok(());
+            }
+        }
+        Err(Failure::Stuck)
     }
 
     fn turn(&mut self) -> bool {

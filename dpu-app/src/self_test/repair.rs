@@ -89,7 +89,7 @@ impl Repair {
         lab.near.post_send(0, opcode, lab.near.sge(NEAR, len))?;
         let receives = u32::from(self == Self::NotReady);
         if receives > 0 {
-            lab.run_until_idle();
+            lab.run_until(counter)?;
             lab.far.post_recv(100, lab.far.sge(FAR, LEN))?;
         }
         let [near, far] = lab.run([1, receives])?;
