@@ -1,10 +1,11 @@
 //! From the first instruction to [`main`](crate::main), and what ends the program when the
 //! processor objects.
 //!
-//! One core, at EL1, where it goes if started at EL2. Virtual addresses are physical ones, in blocks of 2 MiB: code is read-only,
-//! data cannot be executed, nothing else is there but the UART. The MMU and the caches are on
-//! because without them all memory is of the Device type, where neither unaligned accesses nor the
-//! exclusive ones of atomics are allowed (Arm ARM, B2.7 and B2.12; QEMU before 9.0 lets both pass).
+//! One core, at EL1, where it goes if started at EL2. Virtual addresses are physical ones, in
+//! blocks of 2 MiB: code is read-only, data cannot be executed, nothing else is there but the UART.
+//! The MMU and the caches are on because without them all memory is of the Device type, where
+//! unaligned accesses fault and nothing is promised of the exclusive ones that atomics are made of
+//! (Arm ARM, B2: memory types, synchronization). QEMU would let both pass.
 //!
 //! The program runs on `SP_EL0` and exceptions on `SP_EL1`, so that a stack overflow, which runs
 //! into unmapped memory, still has a stack to be reported from.

@@ -9,7 +9,7 @@ pub(crate) fn write(text: &CStr) {
     /// SYS_WRITE0: a string that ends in a zero byte.
     const WRITE0: u64 = 0x04;
     // SAFETY: the string is readable and ends.
-    unsafe { call(WRITE0, text.as_ptr().addr()) };
+    unsafe { call(WRITE0, text.as_ptr().expose_provenance()) };
 }
 
 /// The program's arguments, as many bytes of them as `room` takes with a zero byte behind; empty
