@@ -128,7 +128,9 @@ impl Intruder {
         let addresses = [self.options.hostile, self.options.server];
         let server = target.client.server;
         let random = &mut self.random;
-        if random.one_in(3) {
+        // Two in five, so that each step is aimed at more than once in a hundred frames, whatever the
+        // answers that are sent besides.
+        if random.below_u32(5) < 2 {
             let step = Step::ALL[self.aimed % Step::ALL.len()];
             self.aimed += 1;
             let mut fair = fair(target.work, addresses, &server, target.expected);
