@@ -227,6 +227,7 @@ impl Engine<'_> {
                 opcode: wc_opcode(&wqe.wr.opcode),
                 byte_len,
                 imm: None,
+                invalidated: None,
                 qp: qp.qpn,
                 solicited: false,
             };

@@ -108,6 +108,8 @@ counted! {
         RxIcrcEncapsulated = "rx_icrc_encapsulated",
         /// Executed SENDs.
         RxSendRequests = "rx_send_requests",
+        /// Executed SENDs that took a key away.
+        RxInvalidateRequests = "rx_invalidate_requests",
         /// Executed WRITEs.
         RxWriteRequests = "rx_write_requests",
         /// Executed READs.

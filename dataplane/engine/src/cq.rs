@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use roce_codec::ib::Qpn;
+use roce_codec::ib::{Qpn, RKey};
 
 use crate::pool::{Link, Linked, List, Pool};
 
@@ -30,6 +30,8 @@ pub enum WcStatus {
     RemoteAccess,
     /// The peer failed.
     RemoteOperation,
+    /// A SEND arrived with a key to invalidate that is not the peer's to take away.
+    RemoteInvalidate,
     /// No answer, `retry_cnt` times over.
     RetryExceeded,
     /// Receiver not ready, `rnr_retry` times over.
@@ -47,6 +49,7 @@ impl fmt::Display for WcStatus {
             Self::RemoteInvalidRequest => "remote invalid request",
             Self::RemoteAccess => "remote access error",
             Self::RemoteOperation => "remote operation error",
+            Self::RemoteInvalidate => "remote invalidate error",
             Self::RetryExceeded => "transport retry count exceeded",
             Self::RnrRetryExceeded => "RNR retry count exceeded",
         })
@@ -85,6 +88,8 @@ pub struct Wc {
     pub byte_len: u32,
     /// Immediate data.
     pub imm: Option<u32>,
+    /// The key of ours that the peer has taken away with its SEND.
+    pub invalidated: Option<RKey>,
     /// The queue pair.
     pub qp: Qpn,
     /// The peer asked to wake the consumer.
@@ -108,6 +113,7 @@ impl CqeSlot {
             opcode: WcOpcode::Send,
             byte_len: 0,
             imm: None,
+            invalidated: None,
             qp: Qpn::new(0),
             solicited: false,
         },

@@ -118,7 +118,8 @@ impl<'s> Engine<'s> {
         self.memory.register(attr, entropy)
     }
 
-    /// Takes a region away: its keys are dead from here on, also for what is in progress.
+    /// Takes a region away: its keys are dead from here on, also for what is in progress. That is
+    /// local invalidation, too: it takes effect at once and needs no place in a send queue.
     ///
     /// # Errors
     /// [`MemoryError::UnknownKey`].
@@ -216,7 +217,16 @@ impl<'s> Engine<'s> {
     /// Completes a work request that carries no data.
     pub(crate) fn complete(&mut self, slot: u32, wr_id: u64, status: WcStatus, opcode: WcOpcode) {
         let Some(qp) = self.qps.get(slot) else { return };
-        let wc = Wc { wr_id, status, opcode, byte_len: 0, imm: None, qp: qp.qpn, solicited: false };
+        let wc = Wc {
+            wr_id,
+            status,
+            opcode,
+            byte_len: 0,
+            imm: None,
+            invalidated: None,
+            qp: qp.qpn,
+            solicited: false,
+        };
         let receive = matches!(opcode, WcOpcode::Recv | WcOpcode::RecvRdmaWithImm);
         let cq = if receive { qp.recv_cq } else { qp.send_cq };
         self.push_completion(cq, wc);
@@ -277,7 +287,9 @@ impl<'s> Engine<'s> {
 /// The completion opcode of a send work request.
 pub(crate) const fn wc_opcode(opcode: &WrOpcode) -> WcOpcode {
     match opcode {
-        WrOpcode::Send | WrOpcode::SendWithImm(_) => WcOpcode::Send,
+        WrOpcode::Send | WrOpcode::SendWithImm(_) | WrOpcode::SendWithInvalidate(_) => {
+            WcOpcode::Send
+        }
         WrOpcode::RdmaWrite { .. } | WrOpcode::RdmaWriteWithImm { .. } => WcOpcode::RdmaWrite,
         WrOpcode::RdmaRead { .. } => WcOpcode::RdmaRead,
         WrOpcode::CompareSwap { .. } => WcOpcode::CompareSwap,

@@ -28,8 +28,18 @@ impl Access {
     pub const REMOTE_READ: Self = Self(4);
     /// Atomics by the peer.
     pub const REMOTE_ATOMIC: Self = Self(8);
-    /// All of them.
-    pub const ALL: Self = Self(15);
+    /// FLUSH by the peer, for global visibility.
+    pub const FLUSH_GLOBAL: Self = Self(16);
+    /// FLUSH by the peer, for persistence; only of memory whose
+    /// [`Backing`](crate::Backing) can.
+    pub const FLUSH_PERSISTENT: Self = Self(32);
+    /// Taking the region's R_Key away, by a SEND with invalidate of the peer's. Asked of the
+    /// region alone: a queue pair neither grants nor denies it.
+    pub const REMOTE_INVALIDATE: Self = Self(64);
+    /// What any memory offers: all but [`FLUSH_PERSISTENT`](Self::FLUSH_PERSISTENT), which not
+    /// every memory has, and [`REMOTE_INVALIDATE`](Self::REMOTE_INVALIDATE), which ends the
+    /// others.
+    pub const ALL: Self = Self(31);
 
     /// Whether all of `other` is granted.
     #[inline]
@@ -53,6 +63,9 @@ impl fmt::Debug for Access {
             (Self::REMOTE_WRITE, "remote write"),
             (Self::REMOTE_READ, "remote read"),
             (Self::REMOTE_ATOMIC, "remote atomic"),
+            (Self::FLUSH_GLOBAL, "flush to global visibility"),
+            (Self::FLUSH_PERSISTENT, "flush to persistence"),
+            (Self::REMOTE_INVALIDATE, "remote invalidate"),
         ];
         f.debug_set()
             .entries(names.iter().filter(|(access, _)| self.contains(*access)).map(|(_, n)| n))
@@ -122,6 +135,8 @@ pub(crate) enum AccessFault {
 pub struct MrSlot {
     link: Link,
     live: bool,
+    /// The R_Key has been taken away; the L_Key is good for as long as the region lives.
+    invalidated: bool,
     rkey: u32,
     lkey: u32,
     pd: u32,
@@ -136,6 +151,7 @@ impl MrSlot {
     pub const EMPTY: Self = Self {
         link: Link::NONE,
         live: false,
+        invalidated: false,
         rkey: 0,
         lkey: 0,
         pd: 0,
@@ -191,6 +207,7 @@ impl<'s> MrTable<'s> {
         *slot = MrSlot {
             link: Link::NONE,
             live: true,
+            invalidated: false,
             rkey,
             lkey,
             pd: attr.pd.0,
@@ -229,11 +246,30 @@ impl<'s> MrTable<'s> {
         len: u32,
         need: Access,
     ) -> Result<Addr, AccessFault> {
+        self.of_rkey(rkey)?.check(pd, va, len, need)
+    }
+
+    /// The region whose R_Key this is, unless it has been taken away.
+    #[inline]
+    fn of_rkey(&self, rkey: RKey) -> Result<&MrSlot, AccessFault> {
         let slot = self.pool.get(self.index_of(rkey.0)).ok_or(AccessFault::Key)?;
-        if slot.rkey != rkey.0 {
+        if slot.rkey != rkey.0 || slot.invalidated {
             return Err(AccessFault::Key);
         }
-        slot.check(pd, va, len, need)
+        Ok(slot)
+    }
+
+    /// Checks whether a peer may take this key away: key, protection domain, right.
+    pub(crate) fn may_invalidate(&self, rkey: RKey, pd: Pd) -> Result<(), AccessFault> {
+        self.of_rkey(rkey)?.check_rights(pd, Access::REMOTE_INVALIDATE)
+    }
+
+    /// Takes an R_Key away. The region stays until it is deregistered.
+    pub(crate) fn invalidate(&mut self, rkey: RKey) {
+        let index = self.index_of(rkey.0);
+        if let Some(slot) = self.pool.get_mut(index).filter(|slot| slot.rkey == rkey.0) {
+            slot.invalidated = true;
+        }
     }
 
     /// Checks an access by a work request.
@@ -256,16 +292,19 @@ impl<'s> MrTable<'s> {
 
 impl MrSlot {
     #[inline]
-    fn check(&self, pd: Pd, va: u64, len: u32, need: Access) -> Result<Addr, AccessFault> {
+    fn check_rights(&self, pd: Pd, need: Access) -> Result<(), AccessFault> {
         if !self.live {
             return Err(AccessFault::Key);
         }
         if self.pd != pd.0 {
             return Err(AccessFault::Pd);
         }
-        if !self.access.contains(need) {
-            return Err(AccessFault::Rights);
-        }
+        if self.access.contains(need) { Ok(()) } else { Err(AccessFault::Rights) }
+    }
+
+    #[inline]
+    fn check(&self, pd: Pd, va: u64, len: u32, need: Access) -> Result<Addr, AccessFault> {
+        self.check_rights(pd, need)?;
         // Nothing here can wrap: the offset is at most what `checked_sub` leaves.
         let offset = va.checked_sub(self.va).ok_or(AccessFault::Range)?;
         let room = self.len.checked_sub(offset).ok_or(AccessFault::Range)?;
@@ -346,6 +385,28 @@ mod tests {
             assert_ne!(new.rkey, old.rkey);
             assert_ne!(new.lkey, old.lkey);
         }
+    }
+
+    #[test]
+    fn an_invalidated_key_is_dead_and_the_region_is_not() {
+        let mut slots = [MrSlot::EMPTY; 2];
+        let mut table = MrTable::new(&mut slots);
+        let attr = MrAttr { access: ATTR.access | Access::REMOTE_INVALIDATE, ..ATTR };
+        let mr = table.register(&attr, &mut SeededEntropy::new(4)).unwrap();
+        let other = table.register(&ATTR, &mut SeededEntropy::new(5)).unwrap();
+        assert_eq!(table.may_invalidate(other.rkey, Pd(1)), Err(AccessFault::Rights));
+        assert_eq!(table.may_invalidate(mr.rkey, Pd(2)), Err(AccessFault::Pd));
+        assert_eq!(table.may_invalidate(RKey(mr.lkey.0), Pd(1)), Err(AccessFault::Key));
+        assert_eq!(table.may_invalidate(mr.rkey, Pd(1)), Ok(()));
+        table.invalidate(mr.rkey);
+        let write = Access::REMOTE_WRITE;
+        assert_eq!(table.remote(mr.rkey, Pd(1), 0x1000, 1, write), Err(AccessFault::Key));
+        assert_eq!(table.may_invalidate(mr.rkey, Pd(1)), Err(AccessFault::Key), "once");
+        assert!(table.local(mr.lkey, Pd(1), 0x1000, 1, Access::LOCAL_WRITE).is_ok());
+        assert!(table.remote(other.rkey, Pd(1), 0x1000, 1, write).is_ok());
+        assert_eq!(table.deregister(mr.rkey), Ok(()));
+        let again = table.register(&attr, &mut SeededEntropy::new(6)).unwrap();
+        assert!(table.remote(again.rkey, Pd(1), 0x1000, 1, write).is_ok());
     }
 
     #[test]

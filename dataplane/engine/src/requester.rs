@@ -1,6 +1,6 @@
 //! The requester: turns send work requests into packets, and sends them again when it must.
 
-use roce_codec::ib::{AtomicEth, Bth, ExtHeaders, ImmDt, Opcode, Psn, RKey, Reth};
+use roce_codec::ib::{AtomicEth, Bth, ExtHeaders, Ieth, ImmDt, Opcode, Psn, RKey, Reth};
 
 use crate::counters::HwCounter;
 use crate::cq::WcStatus;
@@ -158,6 +158,9 @@ impl Engine<'_> {
             return None;
         }
         let awaits_response = wqe.wr.opcode.awaits_response();
+        if wqe.wr.opcode.is_fenced() && requester.rd_outstanding > 0 {
+            return None;
+        }
         if awaits_response && requester.rd_outstanding >= requester.max_rd_atomic {
             return None;
         }
@@ -399,6 +402,16 @@ impl SendWqe {
                     (false, true) => Opcode::RC_SEND_LAST_IMM,
                 };
                 let ext = ExtHeaders { imm_dt: Some(ImmDt(imm)), ..ExtHeaders::NONE };
+                Packet { opcode, ext, offset, len, packets: 1 }
+            }
+            WrOpcode::SendWithInvalidate(rkey) => {
+                let opcode = match (first, last) {
+                    (true, true) => Opcode::RC_SEND_ONLY_INV,
+                    (true, false) => Opcode::RC_SEND_FIRST,
+                    (false, false) => Opcode::RC_SEND_MIDDLE,
+                    (false, true) => Opcode::RC_SEND_LAST_INV,
+                };
+                let ext = ExtHeaders { ieth: Some(Ieth(rkey)), ..ExtHeaders::NONE };
                 Packet { opcode, ext, offset, len, packets: 1 }
             }
             WrOpcode::RdmaWrite { va, rkey } => {

@@ -24,6 +24,10 @@ pub enum WrOpcode {
     Send,
     /// As `Send`, with four bytes for the receiver's completion.
     SendWithImm(u32),
+    /// As `Send`, and take a key of the peer's away once the data is there. Waits for the READs
+    /// and atomics before it: if the answer to one were lost, it would be asked for again by a
+    /// key that is dead.
+    SendWithInvalidate(RKey),
     /// WRITE the local memory to the peer's.
     RdmaWrite {
         /// Where to.
@@ -71,6 +75,12 @@ pub enum WrOpcode {
 }
 
 impl WrOpcode {
+    /// Whether it waits until no READ or atomic before it is outstanding.
+    #[inline]
+    pub(crate) const fn is_fenced(self) -> bool {
+        matches!(self, Self::SendWithInvalidate(_))
+    }
+
     /// Whether the answer carries data, so that only it completes the request.
     #[inline]
     pub(crate) const fn awaits_response(self) -> bool {

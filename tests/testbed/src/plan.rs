@@ -98,6 +98,8 @@ pub enum Kind {
     Send,
     /// SEND with immediate.
     SendImm,
+    /// SEND with invalidate.
+    SendInv,
     /// WRITE.
     Write,
     /// WRITE with immediate.
@@ -114,9 +116,10 @@ pub enum Kind {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Send,
         Self::SendImm,
+        Self::SendInv,
         Self::Write,
         Self::WriteImm,
         Self::Read,
@@ -128,7 +131,13 @@ impl Kind {
     /// Whether it takes a receive.
     #[must_use]
     pub const fn takes_receive(self) -> bool {
-        matches!(self, Self::Send | Self::SendImm | Self::WriteImm)
+        self.is_send() || matches!(self, Self::WriteImm)
+    }
+
+    /// Whether it is a SEND.
+    #[must_use]
+    pub const fn is_send(self) -> bool {
+        matches!(self, Self::Send | Self::SendImm | Self::SendInv)
     }
 
     /// Whether it is an atomic.
@@ -149,6 +158,8 @@ impl Kind {
 pub enum Poison {
     /// A key that nobody has.
     Key,
+    /// A key that an earlier request has taken away.
+    Invalidated,
     /// A range that leaves the region by a byte.
     Range,
     /// An atomic that is not aligned.
@@ -166,7 +177,7 @@ impl Poison {
     #[must_use]
     pub const fn status(self) -> WcStatus {
         match self {
-            Self::Key | Self::Range => WcStatus::RemoteAccess,
+            Self::Key | Self::Range | Self::Invalidated => WcStatus::RemoteAccess,
             Self::Misaligned | Self::ShortReceive | Self::Denied => WcStatus::RemoteInvalidRequest,
             Self::Local => WcStatus::LocalProtection,
         }
@@ -267,6 +278,7 @@ fn draw_side(random: &mut Random, mtu: PathMtu) -> Side {
         &[Kind::Read, Kind::Write],
         &[Kind::Read, Kind::Add, Kind::Swap],
         &[Kind::Send, Kind::WriteImm],
+        &[Kind::SendInv, Kind::Read, Kind::Write],
         &[Kind::Write],
     ]);
     let count = random.pick(&[0, 1, 5, 20, 40]);
@@ -275,8 +287,7 @@ fn draw_side(random: &mut Random, mtu: PathMtu) -> Side {
     let requests = (0..count)
         .map(|_| {
             let kind = random.pick(kinds);
-            let most =
-                if kind.takes_receive() && kind != Kind::WriteImm { MAX_LEN } else { remote_len };
+            let most = if kind.is_send() { MAX_LEN } else { remote_len };
             let len = if kind.is_atomic() { 8 } else { draw_len(random, mtu, most.min(budget)) };
             budget = budget.saturating_sub(len);
             draw_request(random, kind, len, remote_len)
@@ -335,12 +346,13 @@ fn poison(random: &mut Random, side: &mut Side, peer: &mut Side) {
     }
     let at = random.index(side.requests.len());
     let request = &mut side.requests[at];
-    let reaches_memory = !matches!(request.kind, Kind::Send | Kind::SendImm) && request.len > 0;
+    let reaches_memory = !request.kind.is_send() && request.len > 0;
     let choices: &[Poison] = match request.kind {
         kind if kind.is_atomic() => &[Poison::Key, Poison::Range, Poison::Misaligned],
         Kind::Read if reaches_memory => &[Poison::Key, Poison::Range],
         Kind::Write if reaches_memory => &[Poison::Key, Poison::Range, Poison::Local],
         Kind::WriteImm if reaches_memory => &[Poison::Key, Poison::Range],
+        Kind::SendInv => &[Poison::Key],
         Kind::Send | Kind::SendImm if request.len > 0 => &[Poison::ShortReceive, Poison::Local],
         _ => return,
     };
@@ -357,6 +369,10 @@ fn poison(random: &mut Random, side: &mut Side, peer: &mut Side) {
     if first == Some(at) && kind.takes_receive() == (kind == Kind::WriteImm) && random.one_in(3) {
         choice = Poison::Denied;
         peer.access = denies | Access::LOCAL_WRITE;
+    }
+    let taken = side.requests[..at].iter().any(|earlier| earlier.kind == Kind::SendInv);
+    if choice == Poison::Key && taken && !kind.is_send() && random.one_in(2) {
+        choice = Poison::Invalidated;
     }
     let request = &mut side.requests[at];
     request.poison = Some(choice);
@@ -400,15 +416,13 @@ mod tests {
                     for request in &side.requests {
                         assert!(request.source + request.len <= SOURCE_LEN);
                         poisons.extend(request.poison.map(|poison| format!("{poison:?}")));
-                        if request.poison.is_none()
-                            && !matches!(request.kind, Kind::Send | Kind::SendImm)
-                        {
+                        if request.poison.is_none() && !request.kind.is_send() {
                             assert!(request.remote + request.len <= side.remote_len);
                         }
                     }
                 }
             }
         }
-        assert_eq!(poisons.len(), 6, "{poisons:?}");
+        assert_eq!(poisons.len(), 7, "{poisons:?}");
     }
 }

@@ -37,6 +37,14 @@ impl Engine<'_> {
         if len > wr.sge.len.saturating_sub(filled) {
             return Err(Refusal::NakReceive(NakCode::InvalidRequest, WcStatus::LocalLength));
         }
+        // IBTA 9.7.4.1.5: the key to invalidate is one of this domain that may be. Looked at before
+        // the data is placed, so that nothing of a refused packet happens.
+        let doomed = request.frame.ieth().map(|ieth| ieth.0);
+        if let Some(rkey) = doomed {
+            self.memory.may_invalidate(rkey, qp.pd).map_err(|_| {
+                Refusal::NakReceive(NakCode::RemoteAccessError, WcStatus::RemoteInvalidate)
+            })?;
+        }
         if len > 0 {
             let local_fault =
                 || Refusal::NakReceive(NakCode::RemoteOperationalError, WcStatus::LocalProtection);
@@ -50,6 +58,10 @@ impl Engine<'_> {
         let filled = filled + len;
         if info.position.ends() {
             qp.responder.message = Message::None;
+            if let Some(rkey) = doomed {
+                self.memory.invalidate(rkey);
+                self.counters.count(HwCounter::RxInvalidateRequests);
+            }
             self.recvs.give(index);
             self.counters.count(HwCounter::RxSendRequests);
             self.complete_message(slot, request, wr.wr_id, WcOpcode::Recv, filled);
@@ -130,6 +142,7 @@ impl Engine<'_> {
             opcode,
             byte_len,
             imm: request.frame.imm_dt().map(|ImmDt(imm)| imm),
+            invalidated: request.frame.ieth().map(|ieth| ieth.0),
             qp: qp.qpn,
             solicited: request.bth.solicited,
         };

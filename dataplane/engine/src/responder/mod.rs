@@ -12,9 +12,7 @@ mod execute;
 mod replay;
 
 use roce_codec::Frame;
-use roce_codec::ib::{
-    Bth, HeaderKind, Msn, NakCode, OpcodeInfo, Operation, Psn, RKey, RnrTimer, Syndrome,
-};
+use roce_codec::ib::{Bth, Msn, NakCode, OpcodeInfo, Operation, Psn, RKey, RnrTimer, Syndrome};
 
 use crate::backing::Backing;
 use crate::counters::DropReason;
@@ -216,7 +214,7 @@ impl Engine<'_> {
         }
         // IBTA 9.7.4.1.3, OpCode validity: what the queue pair allows (C9-101, C9-103).
         let allowed = match info.operation {
-            Operation::Send => !info.headers.contains(HeaderKind::Ieth),
+            Operation::Send => true,
             Operation::Write => qp.access.contains(Access::REMOTE_WRITE),
             Operation::ReadRequest => qp.access.contains(Access::REMOTE_READ),
             Operation::CompareSwap | Operation::FetchAdd => {
@@ -236,6 +234,13 @@ impl Engine<'_> {
         if takes_receive && qp.receives.len() == 0 {
             return Err(Refusal::NotReady);
         }
+        // A key goes when the answers that need it are out; the peer may send it again then.
+        if let Some(ieth) = request.frame.ieth()
+            && self.is_being_read(slot, ieth.0)
+        {
+            return Err(Refusal::NotReady);
+        }
+        let Some(qp) = self.qps.get(slot) else { return Err(INVALID) };
         // IBTA 9.7.4.1.6, length (C9-92).
         if info.payload && length::packet(info.position, len, Some(qp.path_mtu)).fault().is_some() {
             return Err(INVALID);

@@ -114,6 +114,14 @@ impl Engine<'_> {
         Ok(())
     }
 
+    /// Whether answers by this key are still owed: the key cannot go before they are out. Those
+    /// that a late duplicate called up again do not count; nobody waits for them.
+    pub(super) fn is_being_read(&mut self, slot: u32, key: RKey) -> bool {
+        self.replays_of(slot).iter().any(|replay| {
+            matches!(replay.kept, Kept::Read { rkey, .. } if rkey == key) && !replay.is_free()
+        })
+    }
+
     /// A request seen before (IBTA 9.7.5.1.1, C9-105): SEND and WRITE are acknowledged again and
     /// never executed again, READ and atomic are answered from what is kept.
     pub(super) fn duplicate(

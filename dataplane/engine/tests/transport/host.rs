@@ -199,6 +199,13 @@ impl Host {
         self.engine.modify_qp(self.qp, &ModifyQp::Rts(attr)).unwrap();
     }
 
+    /// Registers the first `len` bytes of the region a second time.
+    pub(crate) fn register(&mut self, len: u64, access: Access) -> Mr {
+        let backing = Addr { region: 0, offset: 0 };
+        let attr = MrAttr { pd: self.pd, va: VA, len, access, backing };
+        self.engine.register_mr(&attr, &mut self.entropy).unwrap()
+    }
+
     pub(crate) fn put(&self, offset: usize, bytes: &[u8]) {
         self.memory.bytes.borrow_mut()[offset..offset + bytes.len()].copy_from_slice(bytes);
     }

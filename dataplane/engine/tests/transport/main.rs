@@ -10,6 +10,7 @@ mod pair;
 
 mod arrival;
 mod duplicates;
+mod invalidate;
 mod operations;
 mod ordering;
 mod refusals;

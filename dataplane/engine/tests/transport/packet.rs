@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use roce_codec::ib::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, ExtHeaders, ImmDt, Msn, Opcode, PKey, Psn, Qpn, RKey, Reth,
-    Syndrome,
+    Aeth, AtomicAckEth, AtomicEth, Bth, ExtHeaders, Ieth, ImmDt, Msn, Opcode, PKey, Psn, Qpn, RKey,
+    Reth, Syndrome,
 };
 use roce_codec::icrc::IcrcVerdict;
 use roce_codec::net::{Ip, Ipv4, Ipv6, ROCE_V2_PORT, Udp};
@@ -69,6 +69,11 @@ impl Packet {
 
     pub(crate) fn imm(mut self, imm: u32) -> Self {
         self.ext.imm_dt = Some(ImmDt(imm));
+        self
+    }
+
+    pub(crate) fn ieth(mut self, rkey: RKey) -> Self {
+        self.ext.ieth = Some(Ieth(rkey));
         self
     }
 

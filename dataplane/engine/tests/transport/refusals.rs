@@ -191,9 +191,7 @@ fn operations_that_are_not_offered() {
     let mut flush = Packet::new(Opcode::RC_FLUSH, 100).reth(VA, rkey, 8);
     flush.ext.feth = roce_codec::ib::Feth::parse(&[0, 0, 0, 1]).ok();
     let atomic_write = Packet::new(Opcode::RC_ATOMIC_WRITE, 100).reth(VA, rkey, 8).payload(&[1; 8]);
-    let mut invalidate = Packet::new(Opcode::RC_SEND_ONLY_INV, 100);
-    invalidate.ext.ieth = roce_codec::ib::Ieth::parse(&[0, 0, 0, 1]).ok();
-    for packet in [flush, atomic_write, invalidate] {
+    for packet in [flush, atomic_write] {
         let mut lone = Lone::new();
         lone.host.post_recv(1, 0, 64);
         refused(lone, &[packet], INVALID, 0);

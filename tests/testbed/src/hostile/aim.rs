@@ -114,6 +114,8 @@ aims! {
     DeadKey => ACCESS,
     /// A right that the region does not give.
     Right => ACCESS,
+    /// Taking away a key that is not the client's to take.
+    Uninvited => ACCESS,
     /// A byte before or behind the region.
     Range => ACCESS,
     /// A range that wraps.
@@ -132,6 +134,8 @@ aims! {
     Atomic => Met::Answer(Opcode::RC_ATOMIC_ACKNOWLEDGE),
     /// A fair SEND.
     Send => Met::Answer(Opcode::RC_ACKNOWLEDGE),
+    /// A fair SEND that takes a key away.
+    Invalidate => Met::Answer(Opcode::RC_ACKNOWLEDGE),
     /// A NAK that ends our request.
     FatalNak => Met::Completion,
     /// An answer to our READ that is too short.

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use roce_codec::ib::{AtomicEth, Bth, ExtHeaders, ImmDt, Opcode, Psn, Qpn, RKey, Reth};
+use roce_codec::ib::{AtomicEth, Bth, ExtHeaders, Ieth, ImmDt, Opcode, Psn, Qpn, RKey, Reth};
 use roce_codec::icrc::{ICRC_LEN, IPV4_HEADERS, Icrc};
 use roce_codec::net::{EtherType, Ethernet, Ip, Ipv4, MacAddr, ROCE_V2_PORT, Udp, VlanStack};
 use roce_codec::{Crc, FrameBuilder};
@@ -62,6 +62,13 @@ impl Packet {
         self
     }
 
+    /// With a key to invalidate.
+    #[must_use]
+    pub fn ieth(mut self, rkey: RKey) -> Self {
+        self.ext.ieth = Some(Ieth(rkey));
+        self
+    }
+
     /// Asking for an acknowledgement.
     #[must_use]
     pub fn ask(mut self) -> Self {
@@ -86,7 +93,7 @@ impl Packet {
         let zero = |len: usize| vec![0; len];
         ext.deth = ext.deth.or(roce_codec::ib::Deth::parse(&zero(8)).ok());
         ext.feth = ext.feth.or(roce_codec::ib::Feth::parse(&zero(4)).ok());
-        ext.ieth = ext.ieth.or(roce_codec::ib::Ieth::parse(&zero(4)).ok());
+        ext.ieth = ext.ieth.or(Ieth::parse(&zero(4)).ok());
         ext.aeth = ext.aeth.or(roce_codec::ib::Aeth::parse(&zero(4)).ok());
         let [src, dst] = self.addresses;
         let ip = Ip::V4(Ipv4 {

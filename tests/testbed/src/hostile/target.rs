@@ -211,15 +211,16 @@ impl<'s> Target<'s> {
         }
     }
 
-    /// Registers the read area a second time, for keys that are about to die.
+    /// Registers the read area a second time, with a right more, for keys that are about to die.
     ///
     /// # Panics
     /// If there is no slot left.
-    pub fn lend_read_area(&mut self) -> RKey {
+    pub fn lend_read_area(&mut self, more: Access) -> RKey {
         let area = self.areas.read;
         let backing = Addr { region: area.region, offset: GIVEN_OFFSET };
         let len = u64::from(Area::LEN);
-        let attr = MrAttr { pd: self.pd, va: area.va, len, access: area.access, backing };
+        let access = area.access | more;
+        let attr = MrAttr { pd: self.pd, va: area.va, len, access, backing };
         self.engine.register_mr(&attr, &mut self.random).expect("a region slot").rkey
     }
 

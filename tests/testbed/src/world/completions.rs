@@ -115,8 +115,13 @@ impl World<'_, '_> {
             let short = message.is_some_and(|message| {
                 peer.direction.requests()[message].poison == Some(Poison::ShortReceive)
             });
+            let wrong_key = message.is_some_and(|message| {
+                let request = peer.direction.requests()[message];
+                request.kind == Kind::SendInv && request.poison == Some(Poison::Key)
+            });
             return match wc.status {
                 WcStatus::LocalLength if short => Ok(()),
+                WcStatus::RemoteInvalidate if wrong_key => Ok(()),
                 status => flushed(status),
             };
         }
@@ -130,7 +135,10 @@ impl World<'_, '_> {
             _ => WcOpcode::Recv,
         };
         let operand = u32::try_from(request.operand & 0xffff_ffff).unwrap_or(0);
-        let imm = (request.kind != Kind::Send).then_some(operand);
+        let imm = matches!(request.kind, Kind::SendImm | Kind::WriteImm).then_some(operand);
+        if wc.invalidated != end.invalidatable(peer, message).map(|mr| mr.rkey) {
+            return Err(format!("message {message} takes another key away"));
+        }
         let len = u32::try_from(request.len).unwrap_or(0);
         let expect = (opcode, len, imm, request.solicited);
         if (wc.opcode, wc.byte_len, wc.imm, wc.solicited) != expect {
@@ -239,7 +247,7 @@ fn flushed(status: WcStatus) -> Result<(), String> {
 
 fn check_wc(wc: &Wc, request: &Request) -> Result<(), String> {
     let opcode = match request.kind {
-        Kind::Send | Kind::SendImm => WcOpcode::Send,
+        Kind::Send | Kind::SendImm | Kind::SendInv => WcOpcode::Send,
         Kind::Write | Kind::WriteImm => WcOpcode::RdmaWrite,
         Kind::Read => WcOpcode::RdmaRead,
         Kind::Swap | Kind::SwapMiss => WcOpcode::CompareSwap,

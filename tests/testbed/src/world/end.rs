@@ -56,6 +56,8 @@ pub(super) struct End {
     /// Its receives: where, and how much they hold.
     pub(super) receives: Vec<(usize, usize)>,
     receives_mr: Mr,
+    /// Keys for the offered memory that the other side's SENDs take away, in their order.
+    invalidatable_mrs: Vec<Mr>,
     /// Requests that have completed, by a completion or silently.
     pub(super) completed: usize,
     pub(super) failed: Option<WcStatus>,
@@ -112,6 +114,10 @@ impl End {
         let end = host.take(0);
         let results_mr = host.register(start, middle - start, Access::LOCAL_WRITE)?;
         let receives_mr = host.register(middle, end - middle, Access::LOCAL_WRITE)?;
+        let doomed = peer.requests.iter().filter(|request| request.kind == Kind::SendInv);
+        let invalidatable_mrs = doomed
+            .map(|_| host.register(offered, peer.remote_len, remote | Access::REMOTE_INVALIDATE))
+            .collect::<Result<_, _>>()?;
         let late = if side.late { host.random.within(10_000, 3_000_000) } else { 0 };
         Ok(Self {
             host: number,
@@ -123,6 +129,7 @@ impl End {
             results_mr,
             receives,
             receives_mr,
+            invalidatable_mrs,
             completed: 0,
             failed: None,
             receives_posted: 0,
@@ -217,7 +224,7 @@ impl End {
     pub(super) fn post_request(
         &mut self,
         host: &mut Host<'_>,
-        peer: (u64, Mr),
+        offer: &Offer,
         connection: usize,
     ) -> Result<bool, String> {
         let index = self.direction.posted().len();
@@ -229,9 +236,18 @@ impl End {
         }
         let payload = &host.source[request.source..request.source + request.len];
         let [first, second] = self.direction.post(payload).operands;
-        let (base, mr) = peer;
-        let va = base + u64::try_from(request.remote).unwrap_or(0);
-        let mut rkey = mr.rkey;
+        let va = offer.va + u64::try_from(request.remote).unwrap_or(0);
+        let taken = self.direction.requests()[..index].iter();
+        let taken = taken.filter(|request| request.kind == Kind::SendInv).count();
+        let key = |at: usize| offer.invalidatable.get(at).map(|mr| mr.rkey);
+        let mut rkey = match request.poison {
+            Some(Poison::Invalidated) => taken.checked_sub(1).and_then(key),
+            _ if request.kind == Kind::SendInv => key(taken),
+            // A key that will be taken away is as good as any until then.
+            _ if request.operand & 1 == 1 => key(taken),
+            _ => None,
+        }
+        .unwrap_or(offer.mr.rkey);
         if request.poison == Some(Poison::Key) {
             rkey.0 ^= 0x4000_0000;
         }
@@ -239,6 +255,7 @@ impl End {
         let opcode = match request.kind {
             Kind::Send => WrOpcode::Send,
             Kind::SendImm => WrOpcode::SendWithImm(imm),
+            Kind::SendInv => WrOpcode::SendWithInvalidate(rkey),
             Kind::Write => WrOpcode::RdmaWrite { va, rkey },
             Kind::WriteImm => WrOpcode::RdmaWriteWithImm { va, rkey, imm },
             Kind::Read => WrOpcode::RdmaRead { va, rkey },
@@ -298,8 +315,21 @@ impl End {
     }
 
     /// The memory it offers, in the terms that the other side uses.
-    pub(super) fn offer(&self, host: &Host<'_>) -> (u64, Mr) {
-        (host.va(self.offered), self.offered_mr)
+    pub(super) fn offer(&self, host: &Host<'_>) -> Offer {
+        Offer {
+            va: host.va(self.offered),
+            mr: self.offered_mr,
+            invalidatable: self.invalidatable_mrs.clone(),
+        }
+    }
+
+    /// The key of its own that a message of the other side's takes away.
+    pub(super) fn invalidatable(&self, peer: &Self, message: usize) -> Option<Mr> {
+        let is_inv = |kind: Kind| kind == Kind::SendInv;
+        let (before, rest) = peer.direction.requests().split_at(message);
+        let at = before.iter().filter(|request| is_inv(request.kind)).count();
+        rest.first().filter(|request| is_inv(request.kind))?;
+        self.invalidatable_mrs.get(at).copied()
     }
 
     /// Whether there is nothing left to do for it.
@@ -323,11 +353,19 @@ impl End {
 
     /// Takes the regions away.
     pub(super) fn deregister(&self, host: &mut Host<'_>) -> Result<(), String> {
-        for mr in [self.offered_mr, self.results_mr, self.receives_mr] {
+        let own = [self.offered_mr, self.results_mr, self.receives_mr];
+        for mr in own.iter().chain(&self.invalidatable_mrs) {
             host.engine.deregister_mr(mr.rkey).map_err(|error| error.to_string())?;
         }
         Ok(())
     }
+}
+
+/// Memory that a side offers to the other.
+pub(super) struct Offer {
+    va: u64,
+    mr: Mr,
+    invalidatable: Vec<Mr>,
 }
 
 /// Names a request or receive of a connection.

@@ -23,7 +23,7 @@ pub(super) const GAP: usize = 24;
 pub(super) const LIMITS: Limits = Limits {
     qps: 16,
     replays_per_qp: 8,
-    mrs: 128,
+    mrs: 1024,
     cqs: 2,
     cqes: 2048,
     send_wqes: 512,

@@ -197,7 +197,7 @@ impl World<'_, '_> {
                 }
                 if end.ready && end.post_at <= self.now {
                     for _ in 0..self.random.within(1, 8) {
-                        if !end.post_request(host, offers[side], name)? {
+                        if !end.post_request(host, &offers[side], name)? {
                             break;
                         }
                     }

@@ -1,6 +1,7 @@
 //! Requests that are served.
 
 use roce_codec::ib::Opcode;
+use roce_engine::Access;
 
 use super::{Aim, Ground, Shot, Siege};
 use crate::hostile::target::MTU;
@@ -18,6 +19,13 @@ impl Siege<'_> {
                 let area = ground.areas.atomic;
                 let va = area.va + 8 * random.below(512);
                 Shot::new(&ground.packet(Opcode::RC_FETCH_ADD, psn).atomic(va, area.rkey, 3, 0))
+            }
+            Aim::Invalidate => {
+                self.target.post_receive(ground.qp, 64, false);
+                let rkey = self.target.lend_read_area(Access::REMOTE_INVALIDATE);
+                let send = ground.packet(Opcode::RC_SEND_ONLY_INV, psn).ieth(rkey).ask();
+                // Its slot comes back, since nobody needs it any more.
+                Shot { dies: Some(rkey), ..Shot::new(&send) }
             }
             _ => {
                 self.target.post_receive(ground.qp, 64, false);

@@ -48,7 +48,7 @@ impl Siege<'_> {
                 })
             }
             Aim::NotOffered => {
-                let opcode = random.pick(&[O::RC_FLUSH, O::RC_ATOMIC_WRITE, O::RC_SEND_ONLY_INV]);
+                let opcode = random.pick(&[O::RC_FLUSH, O::RC_ATOMIC_WRITE]);
                 self.target.post_receive(ground.qp, 8, false);
                 Shot::new(&ground.packet(opcode, psn).reth(all.va, all.rkey, 8))
             }
@@ -108,6 +108,13 @@ impl Siege<'_> {
                 let dead = areas.dead;
                 Shot::new(&request(random, ground, psn, dead.va, dead.rkey))
             }
+            Aim::Uninvited => {
+                let (honest, _, _) = self.honest.prey();
+                let keys = [all.rkey, areas.dead.rkey, areas.foreign.rkey, honest, RKey(0)];
+                let rkey = random.pick(&keys);
+                self.target.post_receive(ground.qp, 64, false);
+                Shot::new(&ground.packet(O::RC_SEND_ONLY_INV, psn).ieth(rkey).payload(vec![12; 8]))
+            }
             Aim::Right => {
                 let read = |area: Area| {
                     ground.packet(O::RC_RDMA_READ_REQUEST, psn).reth(area.va, area.rkey, 8)
@@ -136,7 +143,7 @@ impl Siege<'_> {
                 Shot::new(&ground.packet(O::RC_SEND_ONLY, psn).payload(vec![11; 8]))
             }
             _ => {
-                let rkey = self.target.lend_read_area();
+                let rkey = self.target.lend_read_area(Access::NONE);
                 let last = ground.read(psn, 0).reth(areas.read.va, rkey, Area::LEN);
                 // The NAK comes where the second answer would have been.
                 Shot { psn: psn.next(), dies: Some(rkey), ..Shot::new(&last) }
