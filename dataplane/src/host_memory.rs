@@ -146,6 +146,7 @@ impl Backing for HostMemory {
         let cell = unsafe { AtomicU64::from_ptr(at) };
         let original = match op {
             AtomicOp::FetchAdd(add) => cell.fetch_add(add, Ordering::AcqRel),
+            AtomicOp::Write(value) => cell.swap(value, Ordering::AcqRel),
             AtomicOp::CompareSwap { compare, swap } => cell
                 .compare_exchange(compare, swap, Ordering::AcqRel, Ordering::Acquire)
                 .unwrap_or_else(|original| original),
@@ -250,7 +251,8 @@ mod tests {
         assert_eq!(memory.atomic(at, AtomicOp::FetchAdd(5)), Ok(0));
         assert_eq!(memory.atomic(at, AtomicOp::CompareSwap { compare: 4, swap: 9 }), Ok(5));
         assert_eq!(memory.atomic(at, AtomicOp::CompareSwap { compare: 5, swap: 9 }), Ok(5));
-        assert_eq!(memory.atomic(at, AtomicOp::FetchAdd(0)), Ok(9));
+        assert_eq!(memory.atomic(at, AtomicOp::Write(3)), Ok(9));
+        assert_eq!(memory.atomic(at, AtomicOp::FetchAdd(0)), Ok(3));
         let odd = Addr { region, offset: 12 };
         assert_eq!(memory.atomic(odd, AtomicOp::FetchAdd(0)), Err(BackingFault));
     }

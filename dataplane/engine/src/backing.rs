@@ -4,6 +4,8 @@
 use roce_codec::Crc32;
 use roce_codec::icrc::Icrc;
 
+use crate::flush::Placement;
+
 /// A place in the caller's memory: which region, and how far into it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Addr {
@@ -29,6 +31,8 @@ pub enum AtomicOp {
     },
     /// Adds, wrapping.
     FetchAdd(u64),
+    /// Writes, whatever the bytes hold.
+    Write(u64),
 }
 
 impl AtomicOp {
@@ -40,6 +44,7 @@ impl AtomicOp {
             Self::CompareSwap { compare, swap } if compare == original => swap,
             Self::CompareSwap { .. } => original,
             Self::FetchAdd(add) => original.wrapping_add(add),
+            Self::Write(value) => value,
         }
     }
 }
@@ -73,4 +78,16 @@ pub trait Backing {
     /// # Errors
     /// [`BackingFault`]; nothing was changed.
     fn atomic(&self, addr: Addr, op: AtomicOp) -> Result<u64, BackingFault>;
+
+    /// Sees to it that what has been written to `len` bytes at `addr` is where a FLUSH wants it.
+    /// As it stands, it suits memory that everybody sees at once and that no power failure
+    /// spares.
+    ///
+    /// # Errors
+    /// [`BackingFault`] if the memory cannot be reached, or is not persistent.
+    fn flush(&self, addr: Addr, len: u64, placement: Placement) -> Result<(), BackingFault> {
+        let _ = (addr, len);
+        let persistent = placement.contains(Placement::PERSISTENCE);
+        if persistent { Err(BackingFault) } else { Ok(()) }
+    }
 }

@@ -1,7 +1,7 @@
 //! The completer: takes the peer's answers and completes requests.
 
 use roce_codec::Frame;
-use roce_codec::ib::{AethKind, Bth, NakCode, Operation, Psn};
+use roce_codec::ib::{AethKind, Bth, NakCode, Operation, Position, Psn};
 
 use crate::backing::Backing;
 use crate::counters::{DropReason, HwCounter};
@@ -129,8 +129,13 @@ impl Engine<'_> {
         }
         let wqe = self.oldest(slot).ok_or(DropReason::UnexpectedResponse)?;
         let Some(qp) = self.qps.get(slot) else { return Err(DropReason::UnknownQp) };
-        if !matches!(wqe.wr.opcode, WrOpcode::RdmaRead { .. }) {
-            return Err(DropReason::UnexpectedResponse);
+        match wqe.wr.opcode {
+            WrOpcode::RdmaRead { .. } => {}
+            WrOpcode::AtomicWrite { .. } | WrOpcode::Flush { .. } => {
+                self.handle_empty_response(slot, frame);
+                return Ok(());
+            }
+            _ => return Err(DropReason::UnexpectedResponse),
         }
         let mtu = qp.path_mtu.bytes();
         let index = u32::try_from(psn.distance_from(wqe.first_psn)).unwrap_or(0);
@@ -151,6 +156,16 @@ impl Engine<'_> {
         }
         self.progressed(slot);
         Ok(())
+    }
+
+    /// ATOMIC WRITE and FLUSH are answered by READ RESPONSE ONLY without payload (IBTA Annex A19).
+    fn handle_empty_response(&mut self, slot: u32, frame: &Frame<'_>) {
+        if frame.info().position == Position::Only && frame.payload_len() == 0 {
+            self.complete_oldest(slot, 0);
+            self.progressed(slot);
+        } else {
+            self.fail_request(slot, WcStatus::BadResponse);
+        }
     }
 
     fn handle_atomic_acknowledge<B: Backing>(

@@ -116,6 +116,10 @@ counted! {
         RxReadRequests = "rx_read_requests",
         /// Executed atomics.
         RxAtomicRequests = "rx_atomic_requests",
+        /// Executed ATOMIC WRITEs.
+        RxAtomicWriteRequests = "rx_atomic_write_requests",
+        /// Executed FLUSHes.
+        RxFlushRequests = "rx_flush_requests",
         /// Acknowledgements sent, positive ones.
         SentAcks = "sent_acks",
         /// Requests sent again.

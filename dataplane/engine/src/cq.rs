@@ -69,6 +69,10 @@ pub enum WcOpcode {
     CompareSwap,
     /// A FETCH ADD of ours.
     FetchAdd,
+    /// An ATOMIC WRITE of ours.
+    AtomicWrite,
+    /// A FLUSH of ours.
+    Flush,
     /// A receive, consumed by a SEND.
     Recv,
     /// A receive, consumed by a WRITE with immediate.

@@ -294,5 +294,7 @@ pub(crate) const fn wc_opcode(opcode: &WrOpcode) -> WcOpcode {
         WrOpcode::RdmaRead { .. } => WcOpcode::RdmaRead,
         WrOpcode::CompareSwap { .. } => WcOpcode::CompareSwap,
         WrOpcode::FetchAdd { .. } => WcOpcode::FetchAdd,
+        WrOpcode::AtomicWrite { .. } => WcOpcode::AtomicWrite,
+        WrOpcode::Flush { .. } => WcOpcode::Flush,
     }
 }

@@ -259,6 +259,18 @@ impl<'s> MrTable<'s> {
         Ok(slot)
     }
 
+    /// Checks an access by the peer to a whole region: key, protection domain, rights.
+    pub(crate) fn whole_region(
+        &self,
+        rkey: RKey,
+        pd: Pd,
+        need: Access,
+    ) -> Result<(Addr, u64), AccessFault> {
+        let slot = self.of_rkey(rkey)?;
+        slot.check_rights(pd, need)?;
+        Ok((slot.backing, slot.len))
+    }
+
     /// Checks whether a peer may take this key away: key, protection domain, right.
     pub(crate) fn may_invalidate(&self, rkey: RKey, pd: Pd) -> Result<(), AccessFault> {
         self.of_rkey(rkey)?.check_rights(pd, Access::REMOTE_INVALIDATE)

@@ -6,6 +6,7 @@ use crate::counters::HwCounter;
 use crate::cq::WcStatus;
 use crate::engine::{Engine, wc_opcode};
 use crate::event::Event;
+use crate::flush::{self, Selectivity};
 use crate::memory::Access;
 use crate::pool::{Link, List};
 use crate::qp::{QpState, RtsAttr};
@@ -454,6 +455,22 @@ impl SendWqe {
             WrOpcode::FetchAdd { va, rkey, add } => {
                 let eth = AtomicEth { va, rkey, swap_add: add, compare: 0 };
                 Self::atomic(Opcode::RC_FETCH_ADD, eth)
+            }
+            WrOpcode::AtomicWrite { va, rkey } => {
+                let ext = ExtHeaders { reth: Some(self.reth(va, rkey)), ..ExtHeaders::NONE };
+                Packet { opcode: Opcode::RC_ATOMIC_WRITE, ext, offset, len, packets: 1 }
+            }
+            WrOpcode::Flush { rkey, selectivity, placement } => {
+                let (va, dma_len) = match selectivity {
+                    Selectivity::Range { va, len } => (va, len),
+                    Selectivity::Region => (0, 0),
+                };
+                let ext = ExtHeaders {
+                    feth: Some(flush::feth(selectivity, placement)),
+                    reth: Some(Reth { va, rkey, dma_len }),
+                    ..ExtHeaders::NONE
+                };
+                Packet { opcode: Opcode::RC_FLUSH, ext, offset: 0, len: 0, packets: 1 }
             }
         }
     }

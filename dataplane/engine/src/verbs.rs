@@ -5,6 +5,7 @@ use roce_codec::ib::Qpn;
 use crate::config::Entropy;
 use crate::cq::{WcOpcode, WcStatus};
 use crate::engine::{Engine, wc_opcode};
+use crate::flush::Selectivity;
 use crate::memory::Access;
 use crate::qp::{ModifyQp, QpError, QpInfo, QpInit, QpSlot, QpState, RtrAttr, RtsAttr};
 use crate::requester::Requester;
@@ -167,11 +168,21 @@ impl Engine<'_> {
         if !matches!(qp.state, QpState::Rts | QpState::Error) {
             return Err(PostError::State);
         }
-        let atomic = matches!(wr.opcode, WrOpcode::CompareSwap { .. } | WrOpcode::FetchAdd { .. });
-        if wr.sge.len > MAX_MESSAGE || atomic && wr.sge.len != 8 {
+        let fits = match wr.opcode {
+            WrOpcode::CompareSwap { .. }
+            | WrOpcode::FetchAdd { .. }
+            | WrOpcode::AtomicWrite { .. } => wr.sge.len == 8,
+            WrOpcode::Flush { selectivity, .. } => {
+                let long =
+                    matches!(selectivity, Selectivity::Range { len, .. } if len > MAX_MESSAGE);
+                wr.sge.len == 0 && !long
+            }
+            _ => wr.sge.len <= MAX_MESSAGE,
+        };
+        if !fits {
             return Err(PostError::Length);
         }
-        let need = if wr.opcode.awaits_response() { Access::LOCAL_WRITE } else { Access::NONE };
+        let need = if wr.opcode.returns_data() { Access::LOCAL_WRITE } else { Access::NONE };
         if wr.sge.len > 0 {
             self.memory
                 .local(wr.sge.lkey, qp.pd, wr.sge.va, wr.sge.len, need)

@@ -4,6 +4,7 @@ use core::fmt;
 
 use roce_codec::ib::{LKey, Psn, RKey};
 
+use crate::flush::{Placement, Selectivity};
 use crate::pool::{Link, Linked};
 
 /// A piece of local memory: one scatter-gather element.
@@ -72,6 +73,23 @@ pub enum WrOpcode {
         /// What to add.
         add: u64,
     },
+    /// WRITE eight bytes of local memory to the peer's, all of them at once.
+    AtomicWrite {
+        /// Where to, a multiple of 8.
+        va: u64,
+        /// By what right.
+        rkey: RKey,
+    },
+    /// Have what was written before arrive at the peer's memory for good. There is no local
+    /// memory: the scatter-gather element is empty.
+    Flush {
+        /// By what right, and of which region.
+        rkey: RKey,
+        /// Which bytes.
+        selectivity: Selectivity,
+        /// How far.
+        placement: Placement,
+    },
 }
 
 impl WrOpcode {
@@ -81,10 +99,16 @@ impl WrOpcode {
         matches!(self, Self::SendWithInvalidate(_))
     }
 
-    /// Whether the answer carries data, so that only it completes the request.
+    /// Whether the answer carries data.
+    #[inline]
+    pub(crate) const fn returns_data(self) -> bool {
+        matches!(self, Self::RdmaRead { .. } | Self::CompareSwap { .. } | Self::FetchAdd { .. })
+    }
+
+    /// Whether only an answer of its own completes the request, and the peer keeps it for replay.
     #[inline]
     pub(crate) const fn awaits_response(self) -> bool {
-        matches!(self, Self::RdmaRead { .. } | Self::CompareSwap { .. } | Self::FetchAdd { .. })
+        self.returns_data() || matches!(self, Self::AtomicWrite { .. } | Self::Flush { .. })
     }
 }
 
@@ -124,9 +148,9 @@ pub enum PostError {
     QueueFull,
     /// The local key, its protection domain, its rights or the range.
     LocalProtection,
-    /// Longer than 2³¹ bytes; or an atomic on other than 8 bytes.
+    /// Longer than 2³¹ bytes; an atomic on other than 8 bytes; a FLUSH with local memory.
     Length,
-    /// A READ or atomic where none may be outstanding (`max_rd_atomic` is 0).
+    /// A READ, atomic, ATOMIC WRITE or FLUSH where none may be outstanding (`max_rd_atomic` is 0).
     RdAtomic,
 }
 

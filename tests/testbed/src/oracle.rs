@@ -71,7 +71,11 @@ impl Direction {
     pub fn post(&mut self, payload: &[u8]) -> &Posted {
         let request = self.requests[self.posted.len()];
         let begins = self.end();
-        let packets = request.len.div_ceil(self.mtu).max(1);
+        let packets = match request.kind {
+            // However much it is about.
+            Kind::Flush => 1,
+            _ => request.len.div_ceil(self.mtu).max(1),
+        };
         let ends = begins + u64::try_from(packets).unwrap_or(1);
         let receive = request
             .kind

@@ -112,11 +112,15 @@ pub enum Kind {
     SwapMiss,
     /// FETCH ADD.
     Add,
+    /// ATOMIC WRITE.
+    AtomicWrite,
+    /// FLUSH.
+    Flush,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Send,
         Self::SendImm,
         Self::SendInv,
@@ -126,6 +130,8 @@ impl Kind {
         Self::Swap,
         Self::SwapMiss,
         Self::Add,
+        Self::AtomicWrite,
+        Self::Flush,
     ];
 
     /// Whether it takes a receive.
@@ -140,6 +146,12 @@ impl Kind {
         matches!(self, Self::Send | Self::SendImm | Self::SendInv)
     }
 
+    /// Whether it is of eight aligned bytes.
+    #[must_use]
+    pub const fn is_word(self) -> bool {
+        self.is_atomic() || matches!(self, Self::AtomicWrite)
+    }
+
     /// Whether it is an atomic.
     #[must_use]
     pub const fn is_atomic(self) -> bool {
@@ -149,7 +161,7 @@ impl Kind {
     /// Whether it writes the remote memory from a payload.
     #[must_use]
     pub const fn is_write(self) -> bool {
-        matches!(self, Self::Write | Self::WriteImm)
+        matches!(self, Self::Write | Self::WriteImm | Self::AtomicWrite)
     }
 }
 
@@ -279,7 +291,8 @@ fn draw_side(random: &mut Random, mtu: PathMtu) -> Side {
         &[Kind::Read, Kind::Add, Kind::Swap],
         &[Kind::Send, Kind::WriteImm],
         &[Kind::SendInv, Kind::Read, Kind::Write],
-        &[Kind::Write],
+        &[Kind::Write, Kind::Flush],
+        &[Kind::AtomicWrite, Kind::Read, Kind::Flush, Kind::Write],
     ]);
     let count = random.pick(&[0, 1, 5, 20, 40]);
     let remote_len = random.pick(&[64, 4096, MAX_LEN]);
@@ -288,7 +301,7 @@ fn draw_side(random: &mut Random, mtu: PathMtu) -> Side {
         .map(|_| {
             let kind = random.pick(kinds);
             let most = if kind.is_send() { MAX_LEN } else { remote_len };
-            let len = if kind.is_atomic() { 8 } else { draw_len(random, mtu, most.min(budget)) };
+            let len = if kind.is_word() { 8 } else { draw_len(random, mtu, most.min(budget)) };
             budget = budget.saturating_sub(len);
             draw_request(random, kind, len, remote_len)
         })
@@ -331,7 +344,7 @@ fn draw_request(random: &mut Random, kind: Kind, len: usize, remote_len: usize) 
         kind,
         len,
         source: random.index(SOURCE_LEN - len + 1),
-        remote: if kind.is_atomic() { remote & !7 } else { remote },
+        remote: if kind.is_word() { remote & !7 } else { remote },
         operand: random.bits(),
         signaled: !random.one_in(4),
         solicited: random.one_in(3),
@@ -348,7 +361,8 @@ fn poison(random: &mut Random, side: &mut Side, peer: &mut Side) {
     let request = &mut side.requests[at];
     let reaches_memory = !request.kind.is_send() && request.len > 0;
     let choices: &[Poison] = match request.kind {
-        kind if kind.is_atomic() => &[Poison::Key, Poison::Range, Poison::Misaligned],
+        kind if kind.is_word() => &[Poison::Key, Poison::Range, Poison::Misaligned],
+        Kind::Flush => &[Poison::Key, Poison::Range],
         Kind::Read if reaches_memory => &[Poison::Key, Poison::Range],
         Kind::Write if reaches_memory => &[Poison::Key, Poison::Range, Poison::Local],
         Kind::WriteImm if reaches_memory => &[Poison::Key, Poison::Range],
@@ -359,16 +373,20 @@ fn poison(random: &mut Random, side: &mut Side, peer: &mut Side) {
     let mut choice = random.pick(choices);
     let kind = request.kind;
     // What the queue pair does not allow, no earlier request may need.
-    let denies = match kind {
-        Kind::Read => Access::REMOTE_WRITE | Access::REMOTE_ATOMIC,
-        Kind::Write | Kind::WriteImm => Access::REMOTE_READ | Access::REMOTE_ATOMIC,
-        _ => Access::REMOTE_READ | Access::REMOTE_WRITE,
+    let (read, write) = (Access::REMOTE_READ, Access::REMOTE_WRITE);
+    let (atomic, flush) = (Access::REMOTE_ATOMIC, Access::FLUSH_GLOBAL);
+    let others = match kind {
+        Kind::Read => write | atomic | flush,
+        Kind::Write | Kind::WriteImm | Kind::AtomicWrite => read | atomic | flush,
+        Kind::Flush => read | write | atomic,
+        _ => read | write | flush,
     };
-    let class = |kind: Kind| (kind.is_write(), kind.is_atomic(), kind == Kind::Read);
+    let class =
+        |kind: Kind| (kind.is_write(), kind.is_atomic(), kind == Kind::Read, kind == Kind::Flush);
     let first = side.requests.iter().position(|other| class(other.kind) == class(kind));
     if first == Some(at) && kind.takes_receive() == (kind == Kind::WriteImm) && random.one_in(3) {
         choice = Poison::Denied;
-        peer.access = denies | Access::LOCAL_WRITE;
+        peer.access = others | Access::LOCAL_WRITE;
     }
     let taken = side.requests[..at].iter().any(|earlier| earlier.kind == Kind::SendInv);
     if choice == Poison::Key && taken && !kind.is_send() && random.one_in(2) {
@@ -381,7 +399,7 @@ fn poison(random: &mut Random, side: &mut Side, peer: &mut Side) {
         Poison::Range => request.remote = side.remote_len - request.len + 1,
         _ => {}
     }
-    if choice == Poison::Range && kind.is_atomic() {
+    if choice == Poison::Range && kind.is_word() {
         request.remote = side.remote_len.next_multiple_of(8);
     }
 }

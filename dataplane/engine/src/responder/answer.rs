@@ -107,6 +107,11 @@ impl Engine<'_> {
                 };
                 self.response(slot, Opcode::RC_ATOMIC_ACKNOWLEDGE, psn, ext, Body::Empty)
             }
+            Kept::Done(_) => {
+                self.answered(slot, at, psn, None);
+                let opcode = Opcode::RC_RDMA_READ_RESPONSE_ONLY;
+                self.response(slot, opcode, psn, ExtHeaders::NONE, Body::Empty)
+            }
             Kept::Read { rkey, pass, .. } => {
                 let (va, len) = pass.packet(psn, mtu);
                 let body = if len == 0 {

@@ -1,4 +1,4 @@
-//! Carrying requests out: SEND, WRITE, READ, atomics.
+//! Carrying requests out: SEND, WRITE, READ, atomics, ATOMIC WRITE.
 
 use roce_codec::ib::{ImmDt, NakCode, Operation};
 
@@ -178,6 +178,39 @@ impl Engine<'_> {
         self.keep(slot, ReplaySlot::new(first, last, kept))?;
         self.counters.count(HwCounter::RxReadRequests);
         Ok(packets)
+    }
+
+    /// Eight bytes that become visible at once (IBTA Annex A19); whoever may WRITE may do this.
+    pub(super) fn execute_atomic_write<B: Backing>(
+        &mut self,
+        slot: u32,
+        request: &Request<'_, '_>,
+        backing: &B,
+    ) -> Result<(), Refusal> {
+        let Some(reth) = request.frame.reth() else { return Err(INVALID) };
+        // As for atomics, alignment is judged before the key.
+        if reth.va % 8 != 0 || reth.dma_len != 8 || request.len != 8 || !self.can_keep(slot) {
+            return Err(INVALID);
+        }
+        let Some(qp) = self.qps.get(slot) else { return Err(INVALID) };
+        let addr = self
+            .memory
+            .remote(reth.rkey, qp.pd, reth.va, 8, Access::REMOTE_WRITE)
+            .map_err(|_| Refusal::Nak(NakCode::RemoteAccessError))?;
+        let mut value = [0; 8];
+        for (byte, from) in value.iter_mut().zip(request.frame.payload().into_iter().flatten()) {
+            *byte = *from;
+        }
+        backing
+            .atomic(addr, AtomicOp::Write(u64::from_ne_bytes(value)))
+            .map_err(|_| Refusal::Nak(NakCode::RemoteOperationalError))?;
+        if qp.observe_writes {
+            self.events.push(Event::RemoteWrite { qp: qp.qpn, va: reth.va, len: 8 });
+        }
+        let psn = request.bth.psn;
+        self.keep(slot, ReplaySlot::new(psn, psn, Kept::Done(Operation::AtomicWrite)))?;
+        self.counters.count(HwCounter::RxAtomicWriteRequests);
+        Ok(())
     }
 
     pub(super) fn execute_atomic<B: Backing>(

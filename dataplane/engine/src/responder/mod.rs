@@ -4,11 +4,12 @@
 //! keys, execution, acknowledgement. A step that refuses says with what; the NAK waits behind
 //! the answers owed already.
 //!
-//! [`execute`] carries requests out, [`replay`] keeps READs and atomics and answers duplicates,
+//! [`execute`] and [`flush`] carry requests out, [`replay`] keeps READs and atomics and answers duplicates,
 //! [`answer`] builds what goes back.
 
 mod answer;
 mod execute;
+mod flush;
 mod replay;
 
 use roce_codec::Frame;
@@ -201,7 +202,7 @@ impl Engine<'_> {
         request: &Request<'_, '_>,
         backing: &B,
     ) -> Result<u32, Refusal> {
-        let Some(qp) = self.qps.get_mut(slot) else {
+        let Some(qp) = self.qps.get(slot) else {
             return Err(Refusal::Drop(DropReason::UnknownQp));
         };
         let Request { info, len, .. } = *request;
@@ -216,6 +217,8 @@ impl Engine<'_> {
         let allowed = match info.operation {
             Operation::Send => true,
             Operation::Write => qp.access.contains(Access::REMOTE_WRITE),
+            Operation::AtomicWrite => qp.access.contains(Access::REMOTE_WRITE),
+            Operation::Flush => self.may_flush(slot, request),
             Operation::ReadRequest => qp.access.contains(Access::REMOTE_READ),
             Operation::CompareSwap | Operation::FetchAdd => {
                 qp.access.contains(Access::REMOTE_ATOMIC)
@@ -249,6 +252,8 @@ impl Engine<'_> {
             Operation::Send => self.execute_send(slot, request, backing)?,
             Operation::Write => self.execute_write(slot, request, backing)?,
             Operation::ReadRequest => return self.execute_read(slot, request),
+            Operation::AtomicWrite => self.execute_atomic_write(slot, request, backing)?,
+            Operation::Flush => self.execute_flush(slot, request, backing)?,
             _ => self.execute_atomic(slot, request, backing)?,
         }
         Ok(1)
@@ -263,11 +268,8 @@ impl Engine<'_> {
         let dropped =
             responder.waiting != Waiting::No && !responder.dropped_to.is_before(responder.expected);
         responder.waiting = Waiting::No;
-        let answered_by_data = matches!(
-            info.operation,
-            Operation::ReadRequest | Operation::CompareSwap | Operation::FetchAdd
-        );
-        if !answered_by_data {
+        let acknowledged = info.answer() == roce_codec::ib::Answer::Acknowledge;
+        if acknowledged {
             responder.newest = bth.psn;
         }
         let nak_owed = matches!(responder.answer, Answer::Nak(..));
@@ -288,7 +290,7 @@ impl Engine<'_> {
             responder.msn = responder.msn.next();
         }
         // A NAK acknowledges what is before it.
-        if bth.ack_req && !answered_by_data && !(nak_owed && dropped) {
+        if bth.ack_req && acknowledged && !(nak_owed && dropped) {
             self.owe(slot, Answer::Ack(bth.psn));
         }
     }

@@ -34,6 +34,8 @@ pub(super) enum Kept {
     Atomic {
         original: u64,
     },
+    /// An ATOMIC WRITE or a FLUSH: there is nothing to say but that it is done.
+    Done(Operation),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -145,6 +147,16 @@ impl Engine<'_> {
                     matches!(replay.kept, Kept::Atomic { .. }) && replay.first == psn
                 };
                 let replay = self.kept(slot, atomic).ok_or(DropReason::StaleDuplicate)?;
+                let was_answered = replay.next.replace(psn).is_none();
+                self.unanswered_again(slot, was_answered);
+                Ok(())
+            }
+            Operation::AtomicWrite | Operation::Flush => {
+                let same = |replay: &ReplaySlot| {
+                    matches!(replay.kept, Kept::Done(operation)
+                        if operation == request.info.operation && replay.first == psn)
+                };
+                let replay = self.kept(slot, same).ok_or(DropReason::StaleDuplicate)?;
                 let was_answered = replay.next.replace(psn).is_none();
                 self.unanswered_again(slot, was_answered);
                 Ok(())

@@ -8,8 +8,8 @@ use roce_codec::ib::{PKey, PathMtu, Psn, Qpn, RnrTimer};
 use roce_codec::icrc::Icrc;
 use roce_engine::{
     Access, Addr, AtomicOp, Backing, BackingFault, Config, Cq, Engine, Event, HeapStorage, Limits,
-    ModifyQp, Mr, MrAttr, NextHop, Path, Pd, QpInit, RecvWr, RtrAttr, RtsAttr, SeededEntropy,
-    SendWr, Sge, Wc, WrOpcode,
+    ModifyQp, Mr, MrAttr, NextHop, Path, Pd, Placement, QpInit, RecvWr, RtrAttr, RtsAttr,
+    SeededEntropy, SendWr, Sge, Wc, WrOpcode,
 };
 
 /// Where a host's one region lies, and how long it is.
@@ -22,11 +22,17 @@ pub(crate) struct Memory {
     bytes: RefCell<Vec<u8>>,
     /// From here on, accesses fail, as when the memory behind a region goes away.
     pub(crate) gone: std::cell::Cell<bool>,
+    /// What was flushed: from where, how much, and how far.
+    pub(crate) flushed: RefCell<Vec<(u64, u64, Placement)>>,
 }
 
 impl Memory {
     fn new() -> Self {
-        Self { bytes: RefCell::new(vec![0; LEN]), gone: std::cell::Cell::new(false) }
+        Self {
+            bytes: RefCell::new(vec![0; LEN]),
+            gone: std::cell::Cell::new(false),
+            flushed: RefCell::default(),
+        }
     }
 
     fn range(&self, addr: Addr, len: usize) -> Result<std::ops::Range<usize>, BackingFault> {
@@ -63,6 +69,12 @@ impl Backing for Memory {
         let original = u64::from_ne_bytes(bytes[range.clone()].try_into().unwrap());
         bytes[range].copy_from_slice(&op.apply(original).to_ne_bytes());
         Ok(original)
+    }
+
+    fn flush(&self, addr: Addr, len: u64, placement: Placement) -> Result<(), BackingFault> {
+        self.range(addr, usize::try_from(len).map_err(|_| BackingFault)?)?;
+        self.flushed.borrow_mut().push((addr.offset, len, placement));
+        Ok(())
     }
 }
 

@@ -9,7 +9,9 @@ mod packet;
 mod pair;
 
 mod arrival;
+mod atomic_write;
 mod duplicates;
+mod flush;
 mod invalidate;
 mod operations;
 mod ordering;

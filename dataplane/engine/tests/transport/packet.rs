@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use roce_codec::ib::{
-    Aeth, AtomicAckEth, AtomicEth, Bth, ExtHeaders, Ieth, ImmDt, Msn, Opcode, PKey, Psn, Qpn, RKey,
-    Reth, Syndrome,
+    Aeth, AtomicAckEth, AtomicEth, Bth, ExtHeaders, Feth, Ieth, ImmDt, Msn, Opcode, PKey, Psn, Qpn,
+    RKey, Reth, Syndrome,
 };
 use roce_codec::icrc::IcrcVerdict;
 use roce_codec::net::{Ip, Ipv4, Ipv6, ROCE_V2_PORT, Udp};
@@ -75,6 +75,21 @@ impl Packet {
     pub(crate) fn ieth(mut self, rkey: RKey) -> Self {
         self.ext.ieth = Some(Ieth(rkey));
         self
+    }
+
+    pub(crate) fn flush(psn: u32, feth: u32, va: u64, rkey: RKey, len: u32) -> Self {
+        let mut packet = Self::new(Opcode::RC_FLUSH, psn).reth(va, rkey, len);
+        packet.ext.feth = Some(Feth(feth));
+        packet
+    }
+
+    pub(crate) fn atomic_write(psn: u32, va: u64, rkey: RKey, bytes: &[u8]) -> Self {
+        Self::new(Opcode::RC_ATOMIC_WRITE, psn).reth(va, rkey, 8).payload(bytes)
+    }
+
+    /// What answers an ATOMIC WRITE or a FLUSH.
+    pub(crate) fn done(psn: u32, msn: u32) -> Self {
+        Self::response(Opcode::RC_RDMA_READ_RESPONSE_ONLY, psn, msn, &[])
     }
 
     pub(crate) fn aeth(mut self, syndrome: u8, msn: u32) -> Self {

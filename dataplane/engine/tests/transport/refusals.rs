@@ -184,20 +184,6 @@ fn what_the_queue_pair_does_not_allow() {
     }
 }
 
-/// Operations that this responder does not offer are invalid requests too.
-#[test]
-fn operations_that_are_not_offered() {
-    let rkey = Lone::new().rkey();
-    let mut flush = Packet::new(Opcode::RC_FLUSH, 100).reth(VA, rkey, 8);
-    flush.ext.feth = roce_codec::ib::Feth::parse(&[0, 0, 0, 1]).ok();
-    let atomic_write = Packet::new(Opcode::RC_ATOMIC_WRITE, 100).reth(VA, rkey, 8).payload(&[1; 8]);
-    for packet in [flush, atomic_write] {
-        let mut lone = Lone::new();
-        lone.host.post_recv(1, 0, 64);
-        refused(lone, &[packet], INVALID, 0);
-    }
-}
-
 /// Transport rule 10: misaligned is invalid, before the key is looked at.
 #[test]
 fn atomics_that_are_not_aligned() {

@@ -92,8 +92,8 @@ aims! {
     Interrupted => INVALID,
     /// What the queue pair does not allow.
     NotAllowed => INVALID,
-    /// What this responder does not offer.
-    NotOffered => INVALID,
+    /// A FLUSH that asks for what there is not.
+    FlushHeader => INVALID,
     /// More READs than agreed.
     TooManyReads => INVALID,
     /// Payload against path MTU.
@@ -132,6 +132,10 @@ aims! {
     Read => Met::Answer(Opcode::RC_RDMA_READ_RESPONSE_ONLY),
     /// A fair atomic.
     Atomic => Met::Answer(Opcode::RC_ATOMIC_ACKNOWLEDGE),
+    /// A fair ATOMIC WRITE.
+    AtomicWrite => Met::Answer(Opcode::RC_RDMA_READ_RESPONSE_ONLY),
+    /// A fair FLUSH.
+    Flush => Met::Answer(Opcode::RC_RDMA_READ_RESPONSE_ONLY),
     /// A fair SEND.
     Send => Met::Answer(Opcode::RC_ACKNOWLEDGE),
     /// A fair SEND that takes a key away.

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use roce_codec::ib::{AtomicEth, Bth, ExtHeaders, Ieth, ImmDt, Opcode, Psn, Qpn, RKey, Reth};
+use roce_codec::ib::{AtomicEth, Bth, ExtHeaders, Feth, Ieth, ImmDt, Opcode, Psn, Qpn, RKey, Reth};
 use roce_codec::icrc::{ICRC_LEN, IPV4_HEADERS, Icrc};
 use roce_codec::net::{EtherType, Ethernet, Ip, Ipv4, MacAddr, ROCE_V2_PORT, Udp, VlanStack};
 use roce_codec::{Crc, FrameBuilder};
@@ -62,6 +62,13 @@ impl Packet {
         self
     }
 
+    /// With what a FLUSH asks for.
+    #[must_use]
+    pub fn feth(mut self, feth: u32) -> Self {
+        self.ext.feth = Some(Feth(feth));
+        self
+    }
+
     /// With a key to invalidate.
     #[must_use]
     pub fn ieth(mut self, rkey: RKey) -> Self {
@@ -92,7 +99,7 @@ impl Packet {
         ext.imm_dt.get_or_insert(ImmDt(0));
         let zero = |len: usize| vec![0; len];
         ext.deth = ext.deth.or(roce_codec::ib::Deth::parse(&zero(8)).ok());
-        ext.feth = ext.feth.or(roce_codec::ib::Feth::parse(&zero(4)).ok());
+        ext.feth = ext.feth.or(Feth::parse(&zero(4)).ok());
         ext.ieth = ext.ieth.or(Ieth::parse(&zero(4)).ok());
         ext.aeth = ext.aeth.or(roce_codec::ib::Aeth::parse(&zero(4)).ok());
         let [src, dst] = self.addresses;

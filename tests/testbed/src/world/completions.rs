@@ -252,6 +252,8 @@ fn check_wc(wc: &Wc, request: &Request) -> Result<(), String> {
         Kind::Read => WcOpcode::RdmaRead,
         Kind::Swap | Kind::SwapMiss => WcOpcode::CompareSwap,
         Kind::Add => WcOpcode::FetchAdd,
+        Kind::AtomicWrite => WcOpcode::AtomicWrite,
+        Kind::Flush => WcOpcode::Flush,
     };
     let returned =
         matches!(opcode, WcOpcode::RdmaRead | WcOpcode::CompareSwap | WcOpcode::FetchAdd);

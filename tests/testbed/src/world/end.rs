@@ -2,8 +2,8 @@
 
 use roce_codec::ib::{PKey, Psn, Qpn, RnrTimer};
 use roce_engine::{
-    Access, Instant, ModifyQp, Mr, NextHop, Path, QpInit, RecvWr, RtrAttr, RtsAttr, SendWr, Sge,
-    WcStatus, WrOpcode,
+    Access, Instant, ModifyQp, Mr, NextHop, Path, Placement, QpInit, RecvWr, RtrAttr, RtsAttr,
+    Selectivity, SendWr, Sge, WcStatus, WrOpcode,
 };
 
 use super::host::{GAP, Host};
@@ -100,6 +100,7 @@ impl End {
         let remote = Access::REMOTE_WRITE
             | Access::REMOTE_READ
             | Access::REMOTE_ATOMIC
+            | Access::FLUSH_GLOBAL
             | Access::LOCAL_WRITE;
         let offered_mr = host.register(offered, peer.remote_len, remote)?;
         let returns = |kind: Kind| kind == Kind::Read || kind.is_atomic();
@@ -252,6 +253,7 @@ impl End {
             rkey.0 ^= 0x4000_0000;
         }
         let imm = u32::try_from(request.operand & 0xffff_ffff).unwrap_or(0);
+        let len = u32::try_from(request.len).unwrap_or(0);
         let opcode = match request.kind {
             Kind::Send => WrOpcode::Send,
             Kind::SendImm => WrOpcode::SendWithImm(imm),
@@ -263,10 +265,19 @@ impl End {
                 WrOpcode::CompareSwap { va, rkey, compare: first, swap: second }
             }
             Kind::Add => WrOpcode::FetchAdd { va, rkey, add: second },
+            Kind::AtomicWrite => WrOpcode::AtomicWrite { va, rkey },
+            Kind::Flush => {
+                let whole = request.poison.is_none() && request.operand & 2 == 2;
+                let selectivity =
+                    if whole { Selectivity::Region } else { Selectivity::Range { va, len } };
+                let placement = Placement::GLOBAL_VISIBILITY;
+                WrOpcode::Flush { rkey, selectivity, placement }
+            }
         };
-        let len = u32::try_from(request.len).unwrap_or(0);
         let mut local = None;
-        let sge = if request.kind == Kind::Read || request.kind.is_atomic() {
+        let sge = if request.kind == Kind::Flush {
+            Sge::default()
+        } else if request.kind == Kind::Read || request.kind.is_atomic() {
             Sge { va: host.va(self.results[index]), len, lkey: self.results_mr.lkey }
         } else {
             let mut lkey = host.source_mr.lkey;

@@ -20,6 +20,8 @@ impl Siege<'_> {
                 let va = area.va + 8 * random.below(512);
                 Shot::new(&ground.packet(Opcode::RC_FETCH_ADD, psn).atomic(va, area.rkey, 3, 0))
             }
+            Aim::AtomicWrite => Shot::new(&ground.atomic_write(psn)),
+            Aim::Flush => Shot::new(&ground.flush(psn)),
             Aim::Invalidate => {
                 self.target.post_receive(ground.qp, 64, false);
                 let rkey = self.target.lend_read_area(Access::REMOTE_INVALIDATE);

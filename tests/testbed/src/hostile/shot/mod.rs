@@ -80,6 +80,17 @@ impl Ground {
         self.packet(Opcode::RC_RDMA_READ_REQUEST, psn).reth(all.va, all.rkey, len)
     }
 
+    fn flush(&self, psn: Psn) -> Packet {
+        let all = self.areas.all;
+        self.packet(Opcode::RC_FLUSH, psn).feth(1).reth(all.va, all.rkey, 8)
+    }
+
+    fn atomic_write(&self, psn: Psn) -> Packet {
+        let all = self.areas.all;
+        let packet = self.packet(Opcode::RC_ATOMIC_WRITE, psn);
+        packet.reth(all.va, all.rkey, 8).payload(vec![14; 8])
+    }
+
     fn mtu() -> usize {
         usize::try_from(MTU.bytes()).unwrap_or(0)
     }

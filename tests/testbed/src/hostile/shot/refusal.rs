@@ -41,16 +41,17 @@ impl Siege<'_> {
                 let qp = self.queue_pairs.bare;
                 let [psn, _] = self.connect(qp, Access::LOCAL_WRITE, QpState::Rts);
                 let ground = Ground { qp, psn, ..*ground };
-                Shot::new(&match self.random.below(3) {
+                Shot::new(&match self.random.below(5) {
                     0 => ground.write(psn),
                     1 => ground.read(psn, 8),
+                    2 => ground.flush(psn),
+                    3 => ground.atomic_write(psn),
                     _ => ground.packet(O::RC_COMPARE_SWAP, psn).atomic(all.va, all.rkey, 1, 0),
                 })
             }
-            Aim::NotOffered => {
-                let opcode = random.pick(&[O::RC_FLUSH, O::RC_ATOMIC_WRITE]);
-                self.target.post_receive(ground.qp, 8, false);
-                Shot::new(&ground.packet(opcode, psn).reth(all.va, all.rkey, 8))
+            Aim::FlushHeader => {
+                let feth = random.pick(&[0x00, 0x04, 0x08, 0x0f, 0x10, 0x21, 0x31]);
+                Shot::new(&ground.packet(O::RC_FLUSH, psn).feth(feth).reth(all.va, all.rkey, 8))
             }
             Aim::TooManyReads => {
                 let count = u32::from(KEPT);
@@ -70,6 +71,9 @@ impl Siege<'_> {
             }
             Aim::Misaligned => {
                 let va = all.va + random.within(1, 7);
+                if random.one_in(3) {
+                    return Shot::new(&ground.atomic_write(psn).reth(va, all.rkey, 8));
+                }
                 let opcode = random.pick(&[O::RC_FETCH_ADD, O::RC_COMPARE_SWAP]);
                 Shot::new(&ground.packet(opcode, psn).atomic(va, all.rkey, 1, 0))
             }
@@ -120,9 +124,11 @@ impl Siege<'_> {
                     ground.packet(O::RC_RDMA_READ_REQUEST, psn).reth(area.va, area.rkey, 8)
                 };
                 let given = areas.read;
-                Shot::new(&match random.below(4) {
+                Shot::new(&match random.below(6) {
                     0 => read(areas.write),
                     1 => read(areas.atomic),
+                    3 => ground.flush(psn).reth(given.va, given.rkey, 8),
+                    4 => ground.atomic_write(psn).reth(given.va, given.rkey, 8),
                     2 => ground.packet(O::RC_FETCH_ADD, psn).atomic(given.va, given.rkey, 1, 0),
                     _ => ground.write(psn).reth(given.va, given.rkey, 4),
                 })
@@ -175,10 +181,12 @@ fn packet_length(random: &mut Random, ground: &Ground) -> Shot {
     }
 }
 
-/// A READ, a WRITE or an atomic of eight bytes.
+/// A READ, a WRITE, a FLUSH or an atomic of eight bytes.
 fn request(random: &mut Random, ground: &Ground, psn: Psn, va: u64, rkey: RKey) -> Packet {
-    match random.below(3) {
+    match random.below(5) {
         0 => ground.packet(Opcode::RC_RDMA_READ_REQUEST, psn).reth(va, rkey, 8),
+        2 => ground.flush(psn).reth(va, rkey, 8),
+        3 => ground.atomic_write(psn).reth(va & !7, rkey, 8),
         1 => ground.packet(Opcode::RC_FETCH_ADD, psn).atomic(va & !7, rkey, 1, 0),
         _ => ground.packet(Opcode::RC_RDMA_WRITE_ONLY, psn).reth(va, rkey, 8).payload(vec![13; 8]),
     }
