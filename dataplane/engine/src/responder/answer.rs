@@ -40,6 +40,16 @@ impl Engine<'_> {
         Ok(())
     }
 
+    /// No place for another READ or atomic: as if it had been lost, it is asked for again, behind
+    /// the answers that take the places.
+    pub(super) fn not_yet(&mut self, slot: u32, psn: Psn) {
+        let Some(qp) = self.qps.get_mut(slot) else { return };
+        qp.responder.note_dropped(psn);
+        qp.responder.waiting = Waiting::ForMissing;
+        self.counters.count(HwCounter::SentSequenceNak);
+        self.owe(slot, Answer::Nak(Syndrome::nak(NakCode::PsnSequenceError), psn));
+    }
+
     /// No receive is posted (IBTA 9.7.5.2.8, RNR NAK). The expected PSN stays.
     pub(super) fn not_ready(&mut self, slot: u32, psn: Psn) {
         let Some(qp) = self.qps.get_mut(slot) else { return };

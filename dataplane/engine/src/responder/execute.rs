@@ -189,9 +189,10 @@ impl Engine<'_> {
     ) -> Result<(), Refusal> {
         let Some(reth) = request.frame.reth() else { return Err(INVALID) };
         // As for atomics, alignment is judged before the key.
-        if reth.va % 8 != 0 || reth.dma_len != 8 || request.len != 8 || !self.can_keep(slot) {
+        if reth.va % 8 != 0 || reth.dma_len != 8 || request.len != 8 {
             return Err(INVALID);
         }
+        self.check_place(slot)?;
         let Some(qp) = self.qps.get(slot) else { return Err(INVALID) };
         let addr = self
             .memory
@@ -224,9 +225,7 @@ impl Engine<'_> {
         if eth.va % 8 != 0 || request.len != 0 {
             return Err(INVALID);
         }
-        if !self.can_keep(slot) {
-            return Err(INVALID);
-        }
+        self.check_place(slot)?;
         let Some(qp) = self.qps.get(slot) else { return Err(INVALID) };
         let addr = self
             .memory

@@ -46,9 +46,10 @@ impl Engine<'_> {
     ) -> Result<(), Refusal> {
         let (selectivity, placement) = request.flush().ok_or(INVALID)?;
         let rkey = request.frame.reth().ok_or(INVALID)?.rkey;
-        if request.len != 0 || !self.can_keep(slot) {
+        if request.len != 0 {
             return Err(INVALID);
         }
+        self.check_place(slot)?;
         let Some(qp) = self.qps.get(slot) else { return Err(INVALID) };
         let need = needs(placement);
         let (addr, len) = match selectivity {

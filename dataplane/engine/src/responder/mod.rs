@@ -134,6 +134,8 @@ enum Refusal {
     /// As `Nak`, with a receive that ends in an error of its own.
     NakReceive(NakCode, WcStatus),
     NotReady,
+    /// No place for another READ or atomic, by no clear fault of the peer's.
+    NotYet,
 }
 
 const INVALID: Refusal = Refusal::Nak(NakCode::InvalidRequest);
@@ -182,6 +184,10 @@ impl Engine<'_> {
             Err(Refusal::Drop(reason)) => Err(reason),
             Err(Refusal::NotReady) => {
                 self.not_ready(slot, bth.psn);
+                Ok(())
+            }
+            Err(Refusal::NotYet) => {
+                self.not_yet(slot, bth.psn);
                 Ok(())
             }
             Err(Refusal::Nak(code)) => {

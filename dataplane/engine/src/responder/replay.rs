@@ -19,6 +19,9 @@ pub struct ReplaySlot {
     pub(super) next: Option<Psn>,
     /// All answers have been out once: what is being sent now is sent again.
     pub(super) answered: bool,
+    /// It came again before all answers were out: the peer has gone back, and what it takes to be
+    /// outstanding is no longer what is outstanding here.
+    pub(super) retried: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -54,10 +57,11 @@ impl ReplaySlot {
         kept: Kept::Nothing,
         next: None,
         answered: false,
+        retried: false,
     };
 
     pub(super) const fn new(first: Psn, last: Psn, kept: Kept) -> Self {
-        Self { first, last, kept, next: Some(first), answered: false }
+        Self { first, last, kept, next: Some(first), answered: false, retried: false }
     }
 
     /// Whether another request may take the place. A peer that sends one has all the answers it
@@ -86,20 +90,24 @@ impl Pass {
 }
 
 impl Engine<'_> {
-    /// Whether the oldest kept READ or atomic may be forgotten: its answers are out.
-    pub(super) fn can_keep(&mut self, slot: u32) -> bool {
-        let Some(qp) = self.qps.get(slot) else { return false };
+    /// Whether the oldest kept READ or atomic may be forgotten: its answers are out. If not, more
+    /// are outstanding than agreed. That is an invalid request (IBTA 9.7.4.1.4) unless the peer is
+    /// sending again: then it may count some as answered that are being answered again, and the
+    /// excess one is asked for again when there is a place. Nothing is held for it meanwhile.
+    pub(super) fn check_place(&mut self, slot: u32) -> Result<(), Refusal> {
+        let Some(qp) = self.qps.get(slot) else { return Err(INVALID) };
         let at = usize::from(qp.responder.replay_next);
         let cap = usize::from(qp.responder.replay_cap);
-        self.replays_of(slot).get(at).is_some_and(|replay| at < cap && replay.is_free())
+        match self.replays_of(slot).get(at).filter(|_| at < cap) {
+            Some(oldest) if oldest.is_free() => Ok(()),
+            Some(oldest) if oldest.retried => Err(Refusal::NotYet),
+            _ => Err(INVALID),
+        }
     }
 
-    /// Keeps a READ or atomic in the place of the oldest one. More outstanding than agreed is an
-    /// invalid request (IBTA 9.7.4.1.4).
+    /// Keeps a READ or atomic in the place of the oldest one.
     pub(super) fn keep(&mut self, slot: u32, replay: ReplaySlot) -> Result<(), Refusal> {
-        if !self.can_keep(slot) {
-            return Err(INVALID);
-        }
+        self.check_place(slot)?;
         let Some(qp) = self.qps.get_mut(slot) else { return Err(INVALID) };
         let at = qp.responder.replay_next;
         qp.responder.replay_next = (at + 1) % qp.responder.replay_cap.max(1);
@@ -147,6 +155,7 @@ impl Engine<'_> {
                     matches!(replay.kept, Kept::Atomic { .. }) && replay.first == psn
                 };
                 let replay = self.kept(slot, atomic).ok_or(DropReason::StaleDuplicate)?;
+                replay.retried = true;
                 let was_answered = replay.next.replace(psn).is_none();
                 self.unanswered_again(slot, was_answered);
                 Ok(())
@@ -157,6 +166,7 @@ impl Engine<'_> {
                         if operation == request.info.operation && replay.first == psn)
                 };
                 let replay = self.kept(slot, same).ok_or(DropReason::StaleDuplicate)?;
+                replay.retried = true;
                 let was_answered = replay.next.replace(psn).is_none();
                 self.unanswered_again(slot, was_answered);
                 Ok(())
@@ -192,6 +202,7 @@ impl Engine<'_> {
             return Err(stale);
         }
         *pass = Pass { first: psn, last, va: reth.va, len: reth.dma_len };
+        replay.retried = true;
         let was_answered = replay.next.replace(psn).is_none();
         self.unanswered_again(slot, was_answered);
         Ok(())

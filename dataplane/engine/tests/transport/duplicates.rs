@@ -272,3 +272,53 @@ fn a_duplicate_is_acknowledged_behind_the_read_that_follows_it() {
     let psns: Vec<_> = lone.sends().iter().map(|packet| packet.psn.get()).collect();
     assert_eq!(psns, [101, 102], "the READ's last answer acknowledges all");
 }
+
+/// A peer that has gone back counts otherwise than we do: a READ beyond what was agreed waits
+/// until a READ that is being answered again is through, and does not end the connection.
+#[test]
+fn an_excess_read_after_a_retry_is_asked_for_again() {
+    let requests: [fn(&Lone, u32) -> Packet; 4] = [
+        |lone, psn| Packet::read(psn, VA, lone.rkey(), 1),
+        |lone, psn| Packet::fetch_add(psn, VA, lone.rkey(), 1),
+        |lone, psn| Packet::atomic_write(psn, VA, lone.rkey(), &[1; 8]),
+        |lone, psn| Packet::flush(psn, 1, VA, lone.rkey(), 1),
+    ];
+    for request in requests {
+        let mut lone = Lone::with(Setup { max_dest_rd_atomic: 1, ..Setup::DEFAULT });
+        let rkey = lone.rkey();
+        lone.receives(Packet::read(100, VA, rkey, 5 * 1024));
+        assert_eq!(lone.sends_one().unwrap().psn.get(), 100);
+        let excess = request(&lone, 105);
+        let write = Packet::new(Opcode::RC_RDMA_WRITE_ONLY, 106).reth(VA, rkey, 1).payload(&[1]);
+        // The first answer was lost, say, and all of it is wanted again.
+        lone.burst(&[Packet::read(100, VA, rkey, 5 * 1024), excess.clone(), write.clone()]);
+        let answers = lone.sends();
+        let psns: Vec<_> = answers.iter().map(|packet| packet.psn.get()).collect();
+        assert_eq!(psns, [100, 101, 102, 103, 104, 105]);
+        assert_eq!(answers[5], Packet::answer(105, 0x60, 1));
+        assert_eq!(lone.host.bytes(0, 1), [0], "neither is executed");
+        assert_eq!(lone.state(), QpState::Rts);
+        lone.burst(&[excess, write.ask()]);
+        let answers = lone.sends();
+        assert_eq!(answers[0].psn.get(), 105);
+        assert_eq!(answers[1], Packet::ack(106, 3));
+    }
+}
+
+/// As often as it comes, it costs a packet each time and no memory; and without a retry it is an
+/// invalid request.
+#[test]
+fn excess_reads_are_bounded() {
+    let mut lone = Lone::with(Setup { max_dest_rd_atomic: 1, ..Setup::DEFAULT });
+    let rkey = lone.rkey();
+    let read = Packet::read(100, VA, rkey, 5 * 1024);
+    lone.burst(&[read.clone(), read]);
+    for _ in 0..50 {
+        lone.receives(Packet::read(105, VA, rkey, 1));
+    }
+    assert_eq!(lone.sends().len(), 6);
+    let mut lone = Lone::with(Setup { max_dest_rd_atomic: 1, ..Setup::DEFAULT });
+    lone.burst(&[Packet::read(100, VA, rkey, 5 * 1024), Packet::read(105, VA, rkey, 1)]);
+    assert_eq!(lone.sends().last(), Some(&Packet::answer(105, 0x61, 1)));
+    assert_eq!(lone.state(), QpState::Error);
+}
