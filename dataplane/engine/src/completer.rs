@@ -9,6 +9,8 @@ use crate::cq::{Wc, WcStatus};
 use crate::engine::{Engine, wc_opcode};
 use crate::memory::Access;
 use crate::qp::QpState;
+use crate::rules::credits::{self, is_beyond};
+use crate::scheduler::Class;
 use crate::wr::{SendWqe, WrOpcode};
 
 impl Engine<'_> {
@@ -24,15 +26,38 @@ impl Engine<'_> {
         if qp.state != QpState::Rts {
             return Err(DropReason::QpState);
         }
-        // IBTA 9.7.5.2: an answer outside what is outstanding is a ghost.
+        // IBTA 9.7.5.2: an answer outside what is outstanding is a ghost, unless it says no more
+        // than that there are new receives.
         if !qp.requester.is_outstanding(bth.psn) {
-            return Err(DropReason::UnexpectedResponse);
+            let update = bth.psn.next() == qp.requester.una
+                && bth.opcode.info().operation == Operation::Acknowledge
+                && self.note_credits(slot, frame, true);
+            return if update { Ok(()) } else { Err(DropReason::UnexpectedResponse) };
         }
+        self.note_credits(slot, frame, false);
         match bth.opcode.info().operation {
             Operation::Acknowledge => self.handle_acknowledge(slot, frame, bth.psn),
             Operation::ReadResponse => self.handle_read_response(slot, frame, bth.psn, backing),
             _ => self.handle_atomic_acknowledge(slot, frame, bth.psn, backing),
         }
+    }
+
+    /// Takes the credits of an answer; with `only_more`, only if they reach farther than what is
+    /// known. Says whether it did.
+    fn note_credits(&mut self, slot: u32, frame: &Frame<'_>, only_more: bool) -> bool {
+        let Some(aeth) = frame.aeth() else { return false };
+        let AethKind::Ack(credits) = aeth.syndrome.kind() else { return false };
+        let Some(qp) = self.qps.get_mut(slot) else { return false };
+        let limit = credits::limit(aeth.msn, credits);
+        let known = &mut qp.requester.credit_limit;
+        if only_more && (known.is_none() || limit.is_some_and(|ssn| !is_beyond(ssn, *known))) {
+            return false;
+        }
+        *known = limit;
+        if only_more {
+            self.ready.push(Class::Data, slot);
+        }
+        true
     }
 
     fn handle_acknowledge(

@@ -35,6 +35,7 @@ mod requester;
 mod responder;
 pub mod rules;
 mod scheduler;
+mod segment;
 mod storage;
 mod time;
 mod timer;

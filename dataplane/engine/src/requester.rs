@@ -1,19 +1,19 @@
 //! The requester: turns send work requests into packets, and sends them again when it must.
 
-use roce_codec::ib::{AtomicEth, Bth, ExtHeaders, Ieth, ImmDt, Opcode, Psn, RKey, Reth};
+use roce_codec::ib::{Bth, Msn, Psn};
 
 use crate::counters::HwCounter;
 use crate::cq::WcStatus;
 use crate::engine::{Engine, wc_opcode};
 use crate::event::Event;
-use crate::flush::{self, Selectivity};
 use crate::memory::Access;
 use crate::pool::{Link, List};
 use crate::qp::{QpState, RtsAttr};
+use crate::rules::credits;
 use crate::scheduler::Class;
 use crate::time::Instant;
 use crate::transmit::{Body, Transmit};
-use crate::wr::{SendWqe, WrOpcode};
+use crate::wr::SendWqe;
 
 /// The requester half of a queue pair.
 ///
@@ -25,6 +25,12 @@ pub(crate) struct Requester {
     pub(crate) una: Psn,
     pub(crate) sent: Psn,
     pub(crate) next_psn: Psn,
+    /// The number of the next message.
+    pub(crate) next_ssn: Msn,
+    /// The newest message that the peer has a receive for; `None` if it has not said.
+    pub(crate) credit_limit: Option<Msn>,
+    /// The packet sent beyond that limit: one at a time, to hear of new receives.
+    probe: Option<(Psn, Msn)>,
     cursor: Link,
     cursor_psn: Psn,
     /// READs and atomics sent and not completed.
@@ -55,6 +61,9 @@ impl Requester {
         una: Psn::new(0),
         sent: Psn::new(0),
         next_psn: Psn::new(0),
+        next_ssn: Msn::new(1),
+        credit_limit: None,
+        probe: None,
         cursor: Link::NONE,
         cursor_psn: Psn::new(0),
         rd_outstanding: 0,
@@ -99,6 +108,7 @@ impl Requester {
             self.cursor = Link::to(index);
         }
         self.next_psn = next_psn;
+        self.next_ssn = self.next_ssn.next();
     }
 
     /// Request packets sent and not acknowledged, since the last READ request.
@@ -124,6 +134,26 @@ impl Requester {
         self.beyond_una(psn) < self.beyond_una(self.sent)
     }
 
+    /// Whether a packet has to wait for credits (IBTA 9.7.7.2). Only messages that take a receive
+    /// do: a SEND with its first packet, and what follows when that one has arrived; a WRITE with
+    /// immediate with its last.
+    fn waits_for_credits(&self, wqe: &SendWqe, psn: Psn) -> bool {
+        if !self.is_beyond_credits(wqe) {
+            return false;
+        }
+        if wqe.takes_receive_at(psn) {
+            self.probe.is_some_and(|(psn, ssn)| {
+                self.is_outstanding(psn) && credits::is_beyond(ssn, self.credit_limit)
+            })
+        } else {
+            wqe.wr.opcode.is_send() && self.is_outstanding(wqe.first_psn)
+        }
+    }
+
+    fn is_beyond_credits(&self, wqe: &SendWqe) -> bool {
+        wqe.wr.opcode.takes_receive() && credits::is_beyond(wqe.ssn, self.credit_limit)
+    }
+
     /// Whether the peer keeps any READs or atomics at all.
     pub(crate) const fn may_read(&self) -> bool {
         self.max_rd_atomic > 0
@@ -132,16 +162,6 @@ impl Requester {
     const fn has_outstanding(&self) -> bool {
         self.una.get() != self.sent.get()
     }
-}
-
-/// One packet of a work request.
-struct Packet {
-    opcode: Opcode,
-    ext: ExtHeaders,
-    offset: u32,
-    len: u32,
-    /// PSNs it takes: a READ request as many as its answer has packets.
-    packets: u32,
 }
 
 impl Engine<'_> {
@@ -165,6 +185,10 @@ impl Engine<'_> {
         if awaits_response && requester.rd_outstanding >= requester.max_rd_atomic {
             return None;
         }
+        if requester.waits_for_credits(&wqe, psn) {
+            return None;
+        }
+        let is_probe = requester.is_beyond_credits(&wqe) && wqe.takes_receive_at(psn);
         let packet = wqe.packet(psn, qp.path_mtu.bytes());
         // IBTA 9.7.1 (C9-58): never more than half of the PSNs, an answer's included.
         if requester.beyond_una(psn).saturating_add(packet.packets) > Psn::HALF {
@@ -181,6 +205,7 @@ impl Engine<'_> {
         // So that the queue never falls silent with something unacknowledged.
         bth.ack_req = !awaits_response
             && (last_of_message
+                || is_probe
                 || last_again
                 || requester.since_ack_req >= self.config.ack_interval
                 || in_window + 1 == self.config.window);
@@ -202,6 +227,9 @@ impl Engine<'_> {
 
         if bth.ack_req {
             requester.since_ack_req = 0;
+        }
+        if is_probe {
+            requester.probe = Some((psn, wqe.ssn));
         }
         if awaits_response {
             requester.rd_outstanding += 1;
@@ -234,6 +262,7 @@ impl Engine<'_> {
         requester.window_start = requester.una;
         requester.rd_outstanding = 0;
         requester.since_ack_req = 0;
+        requester.probe = None;
         self.ready.push(Class::Data, slot);
     }
 
@@ -374,114 +403,6 @@ impl Engine<'_> {
                 self.complete(slot, wr.wr_id, WcStatus::WrFlush, wc_opcode(&wr.opcode));
             }
         }
-    }
-}
-
-impl SendWqe {
-    /// The packet with this PSN.
-    fn packet(&self, psn: Psn, mtu: u32) -> Packet {
-        let index = u32::try_from(psn.distance_from(self.first_psn)).unwrap_or(0);
-        let offset = index.saturating_mul(mtu).min(self.wr.sge.len);
-        let left = self.wr.sge.len - offset;
-        let (first, last) = (psn == self.first_psn, psn == self.last_psn);
-        let len = left.min(mtu);
-        match self.wr.opcode {
-            WrOpcode::Send => {
-                let opcode = match (first, last) {
-                    (true, true) => Opcode::RC_SEND_ONLY,
-                    (true, false) => Opcode::RC_SEND_FIRST,
-                    (false, false) => Opcode::RC_SEND_MIDDLE,
-                    (false, true) => Opcode::RC_SEND_LAST,
-                };
-                Packet { opcode, ext: ExtHeaders::NONE, offset, len, packets: 1 }
-            }
-            WrOpcode::SendWithImm(imm) => {
-                let opcode = match (first, last) {
-                    (true, true) => Opcode::RC_SEND_ONLY_IMM,
-                    (true, false) => Opcode::RC_SEND_FIRST,
-                    (false, false) => Opcode::RC_SEND_MIDDLE,
-                    (false, true) => Opcode::RC_SEND_LAST_IMM,
-                };
-                let ext = ExtHeaders { imm_dt: Some(ImmDt(imm)), ..ExtHeaders::NONE };
-                Packet { opcode, ext, offset, len, packets: 1 }
-            }
-            WrOpcode::SendWithInvalidate(rkey) => {
-                let opcode = match (first, last) {
-                    (true, true) => Opcode::RC_SEND_ONLY_INV,
-                    (true, false) => Opcode::RC_SEND_FIRST,
-                    (false, false) => Opcode::RC_SEND_MIDDLE,
-                    (false, true) => Opcode::RC_SEND_LAST_INV,
-                };
-                let ext = ExtHeaders { ieth: Some(Ieth(rkey)), ..ExtHeaders::NONE };
-                Packet { opcode, ext, offset, len, packets: 1 }
-            }
-            WrOpcode::RdmaWrite { va, rkey } => {
-                let opcode = match (first, last) {
-                    (true, true) => Opcode::RC_RDMA_WRITE_ONLY,
-                    (true, false) => Opcode::RC_RDMA_WRITE_FIRST,
-                    (false, false) => Opcode::RC_RDMA_WRITE_MIDDLE,
-                    (false, true) => Opcode::RC_RDMA_WRITE_LAST,
-                };
-                let ext = ExtHeaders { reth: Some(self.reth(va, rkey)), ..ExtHeaders::NONE };
-                Packet { opcode, ext, offset, len, packets: 1 }
-            }
-            WrOpcode::RdmaWriteWithImm { va, rkey, imm } => {
-                let opcode = match (first, last) {
-                    (true, true) => Opcode::RC_RDMA_WRITE_ONLY_IMM,
-                    (true, false) => Opcode::RC_RDMA_WRITE_FIRST,
-                    (false, false) => Opcode::RC_RDMA_WRITE_MIDDLE,
-                    (false, true) => Opcode::RC_RDMA_WRITE_LAST_IMM,
-                };
-                let ext = ExtHeaders {
-                    reth: Some(self.reth(va, rkey)),
-                    imm_dt: Some(ImmDt(imm)),
-                    ..ExtHeaders::NONE
-                };
-                Packet { opcode, ext, offset, len, packets: 1 }
-            }
-            WrOpcode::RdmaRead { va, rkey } => {
-                // Sent again, it asks for what has not come yet.
-                let va = va.wrapping_add(u64::from(offset));
-                let reth = Reth { va, rkey, dma_len: left };
-                let ext = ExtHeaders { reth: Some(reth), ..ExtHeaders::NONE };
-                let behind = self.last_psn.distance_from(psn);
-                let packets = u32::try_from(behind).unwrap_or(0) + 1;
-                Packet { opcode: Opcode::RC_RDMA_READ_REQUEST, ext, offset: 0, len: 0, packets }
-            }
-            WrOpcode::CompareSwap { va, rkey, compare, swap } => {
-                let eth = AtomicEth { va, rkey, swap_add: swap, compare };
-                Self::atomic(Opcode::RC_COMPARE_SWAP, eth)
-            }
-            WrOpcode::FetchAdd { va, rkey, add } => {
-                let eth = AtomicEth { va, rkey, swap_add: add, compare: 0 };
-                Self::atomic(Opcode::RC_FETCH_ADD, eth)
-            }
-            WrOpcode::AtomicWrite { va, rkey } => {
-                let ext = ExtHeaders { reth: Some(self.reth(va, rkey)), ..ExtHeaders::NONE };
-                Packet { opcode: Opcode::RC_ATOMIC_WRITE, ext, offset, len, packets: 1 }
-            }
-            WrOpcode::Flush { rkey, selectivity, placement } => {
-                let (va, dma_len) = match selectivity {
-                    Selectivity::Range { va, len } => (va, len),
-                    Selectivity::Region => (0, 0),
-                };
-                let ext = ExtHeaders {
-                    feth: Some(flush::feth(selectivity, placement)),
-                    reth: Some(Reth { va, rkey, dma_len }),
-                    ..ExtHeaders::NONE
-                };
-                Packet { opcode: Opcode::RC_FLUSH, ext, offset: 0, len: 0, packets: 1 }
-            }
-        }
-    }
-
-    fn atomic(opcode: Opcode, eth: AtomicEth) -> Packet {
-        let ext = ExtHeaders { atomic_eth: Some(eth), ..ExtHeaders::NONE };
-        Packet { opcode, ext, offset: 0, len: 0, packets: 1 }
-    }
-
-    const fn reth(&self, va: u64, rkey: RKey) -> Reth {
-        Reth { va, rkey, dma_len: self.wr.sge.len }
     }
 }
 

@@ -207,6 +207,7 @@ impl Engine<'_> {
             wqe.wr = *wr;
             wqe.first_psn = first;
             wqe.last_psn = last;
+            wqe.ssn = qp.requester.next_ssn;
         }
         self.sends.push_back(&mut qp.requester.queue, index);
         qp.requester.posted(index, last.next());

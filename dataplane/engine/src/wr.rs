@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use roce_codec::ib::{LKey, Psn, RKey};
+use roce_codec::ib::{LKey, Msn, Psn, RKey};
 
 use crate::flush::{Placement, Selectivity};
 use crate::pool::{Link, Linked};
@@ -99,6 +99,18 @@ impl WrOpcode {
         matches!(self, Self::SendWithInvalidate(_))
     }
 
+    /// Whether it is a SEND: it takes a receive of the peer's with its first packet.
+    #[inline]
+    pub(crate) const fn is_send(self) -> bool {
+        matches!(self, Self::Send | Self::SendWithImm(_) | Self::SendWithInvalidate(_))
+    }
+
+    /// Whether it takes a receive of the peer's.
+    #[inline]
+    pub(crate) const fn takes_receive(self) -> bool {
+        self.is_send() || matches!(self, Self::RdmaWriteWithImm { .. })
+    }
+
     /// Whether the answer carries data.
     #[inline]
     pub(crate) const fn returns_data(self) -> bool {
@@ -177,6 +189,8 @@ pub struct SendWqe {
     /// The PSNs it takes: a READ as many as its answer has packets.
     pub(crate) first_psn: Psn,
     pub(crate) last_psn: Psn,
+    /// Which message it is, as the peer's MSN counts: from 1.
+    pub(crate) ssn: Msn,
 }
 
 impl SendWqe {
@@ -192,6 +206,7 @@ impl SendWqe {
         },
         first_psn: Psn::new(0),
         last_psn: Psn::new(0),
+        ssn: Msn::new(0),
     };
 }
 

@@ -2,6 +2,7 @@
 //! and by the capture checker, which may not: what is not known is `None`, and the answer may be
 //! [`Verdict::Unknown`].
 
+pub mod credits;
 pub mod flush;
 pub mod length;
 pub mod psn;

@@ -10,6 +10,7 @@ mod pair;
 
 mod arrival;
 mod atomic_write;
+mod credits;
 mod duplicates;
 mod flush;
 mod invalidate;
