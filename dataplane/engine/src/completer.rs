@@ -1,7 +1,7 @@
 //! The completer: takes the peer's answers and completes requests.
 
 use roce_codec::Frame;
-use roce_codec::ib::{AethKind, Bth, NakCode, Operation, Position, Psn};
+use roce_codec::ib::{AethKind, Bth, NakCode, Operation, Position, Psn, Service};
 
 use crate::backing::Backing;
 use crate::counters::{DropReason, HwCounter};
@@ -242,6 +242,21 @@ impl Engine<'_> {
             self.fail_request(slot, WcStatus::LocalProtection);
         }
         placed
+    }
+
+    /// Nobody acknowledges an unreliable message: it is complete when all its packets have been
+    /// handed out. They have been sent when the next is asked for, or it failed.
+    pub(crate) fn complete_unreliable(&mut self, slot: u32) {
+        while let Some(qp) = self.qps.get_mut(slot)
+            && qp.service == Service::Uc
+            && qp.state == QpState::Rts
+        {
+            let sent = qp.requester.all_arrived();
+            match self.oldest(slot) {
+                Some(wqe) if wqe.last_psn.is_before(sent) => self.complete_oldest(slot, 0),
+                _ => return,
+            }
+        }
     }
 
     fn oldest(&self, slot: u32) -> Option<SendWqe> {

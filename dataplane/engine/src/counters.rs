@@ -58,9 +58,11 @@ counted! {
         Address = "address",
         /// The P_Key does not match.
         PKey = "pkey",
-        /// Ahead of the expected PSN, and the gap has been reported.
+        /// Ahead of the expected PSN, and the gap has been reported; or, where nothing is
+        /// reported, the rest of a message of which something is missing.
         OutOfSequence = "out_of_sequence",
-        /// Behind an RNR NAK: the peer will send it again.
+        /// Behind an RNR NAK: the peer will send it again. Or without a receive, where there is
+        /// no NAK.
         ReceiverNotReady = "receiver_not_ready",
         /// A duplicate READ or atomic that is no longer held, or does not match.
         StaleDuplicate = "stale_duplicate",
@@ -70,6 +72,8 @@ counted! {
         RepeatedNak = "repeated_nak",
         /// A reserved syndrome.
         ReservedSyndrome = "reserved_syndrome",
+        /// A request of an unreliable service that a reliable one would refuse with a NAK.
+        Refused = "refused",
         /// A congestion notification (rate control is not enabled).
         Cnp = "cnp",
     }

@@ -160,7 +160,8 @@ impl<'s> Engine<'s> {
         self.timers.next_deadline()
     }
 
-    /// The next packet to send. Acknowledgements come first, then queue pairs take turns.
+    /// The next packet to send. Acknowledgements come first, then queue pairs take turns. A packet
+    /// must have left its memory before the next call: an unreliable request completes there.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         self.advance(now);
         while let Some(slot) = self.ready.front(Class::Control) {

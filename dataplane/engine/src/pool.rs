@@ -110,6 +110,17 @@ impl<'s, T: Linked> Pool<'s, T> {
         list.len += 1;
     }
 
+    /// Puts a slot before the others of a list.
+    pub(crate) fn push_front(&mut self, list: &mut List, index: u32) {
+        let Some(slot) = self.get_mut(index) else { return };
+        *slot.link() = list.head;
+        list.head = Link::to(index);
+        if list.tail.is_none() {
+            list.tail = list.head;
+        }
+        list.len += 1;
+    }
+
     /// Takes the first slot off a list.
     pub(crate) fn pop_front(&mut self, list: &mut List) -> Option<u32> {
         let index = list.head.index()?;
@@ -172,6 +183,13 @@ mod tests {
         assert_eq!(pool.pop_front(&mut list), Some(2));
         assert_eq!(pool.pop_front(&mut list), Some(0));
         assert_eq!(pool.pop_front(&mut list), None);
+        pool.push_front(&mut list, 1);
+        pool.push_front(&mut list, 2);
+        pool.push_back(&mut list, 0);
+        assert_eq!(list.len(), 3);
+        for expect in [Some(2), Some(1), Some(0), None] {
+            assert_eq!(pool.pop_front(&mut list), expect);
+        }
         assert!(list.head().is_none());
         assert_eq!(list.len(), 0);
     }

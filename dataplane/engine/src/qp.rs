@@ -3,7 +3,7 @@
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr};
 
-use roce_codec::ib::{PKey, PathMtu, Qpn, RnrTimer};
+use roce_codec::ib::{PKey, PathMtu, Qpn, RnrTimer, Service};
 
 use crate::cq::Cq;
 use crate::memory::{Access, Pd};
@@ -81,6 +81,8 @@ impl Path {
 /// What a queue pair is created with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QpInit {
+    /// Its service: [`Service::Rc`] or [`Service::Uc`].
+    pub service: Service,
     /// Its protection domain.
     pub pd: Pd,
     /// Where its sends complete.
@@ -193,6 +195,8 @@ pub enum QpError {
     },
     /// Source and destination address are of different families.
     AddressFamily,
+    /// The service is neither RC nor UC.
+    Service,
 }
 
 impl fmt::Display for QpError {
@@ -210,6 +214,7 @@ impl fmt::Display for QpError {
             Self::RdAtomic { asked, most } => {
                 write!(f, "{asked} READs and atomics asked for, {most} are kept for replay")
             }
+            Self::Service => f.write_str("the service is neither RC nor UC"),
             Self::AddressFamily => f.write_str("addresses of different families"),
         }
     }
@@ -241,6 +246,7 @@ pub struct QpInfo {
 pub struct QpSlot {
     pub(crate) live: bool,
     pub(crate) state: QpState,
+    pub(crate) service: Service,
     pub(crate) observe_writes: bool,
     pub(crate) qpn: Qpn,
     pub(crate) dest_qpn: Qpn,
@@ -264,6 +270,7 @@ impl QpSlot {
     pub const EMPTY: Self = Self {
         live: false,
         state: QpState::Reset,
+        service: Service::Rc,
         observe_writes: false,
         qpn: Qpn::new(0),
         dest_qpn: Qpn::new(0),

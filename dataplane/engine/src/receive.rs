@@ -1,7 +1,7 @@
 //! What every received packet goes through before anything it says is believed.
 
 use heapless::Vec;
-use roce_codec::ib::{OpcodeClass, Operation, Service};
+use roce_codec::ib::{OpcodeClass, Operation};
 use roce_codec::icrc::IcrcVerdict;
 use roce_codec::{Frame, ParseError, Start};
 
@@ -64,7 +64,7 @@ impl Engine<'_> {
         if info.operation == Operation::Cnp {
             return Err(DropReason::Cnp);
         }
-        if info.service != Service::Rc {
+        if info.service != qp.service {
             return Err(DropReason::WrongService);
         }
         if !qp.receives_requests() {

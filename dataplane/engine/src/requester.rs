@@ -1,6 +1,6 @@
 //! The requester: turns send work requests into packets, and sends them again when it must.
 
-use roce_codec::ib::{Bth, Msn, Psn};
+use roce_codec::ib::{Bth, Msn, Psn, Service};
 
 use crate::counters::HwCounter;
 use crate::cq::WcStatus;
@@ -11,6 +11,7 @@ use crate::pool::{Link, List};
 use crate::qp::{QpState, RtsAttr};
 use crate::rules::credits;
 use crate::scheduler::Class;
+use crate::segment::in_service;
 use crate::time::Instant;
 use crate::transmit::{Body, Transmit};
 use crate::wr::SendWqe;
@@ -154,6 +155,13 @@ impl Requester {
         wqe.wr.opcode.takes_receive() && credits::is_beyond(wqe.ssn, self.credit_limit)
     }
 
+    /// Takes all that was sent for arrived, as the unreliable service does; says up to where.
+    pub(crate) const fn all_arrived(&mut self) -> Psn {
+        self.una = self.sent;
+        self.window_start = self.sent;
+        self.sent
+    }
+
     /// Whether the peer keeps any READs or atomics at all.
     pub(crate) const fn may_read(&self) -> bool {
         self.max_rd_atomic > 0
@@ -167,6 +175,7 @@ impl Requester {
 impl Engine<'_> {
     /// The next request packet, if the queue pair may send one now.
     pub(crate) fn next_request(&mut self, slot: u32) -> Option<Transmit> {
+        self.complete_unreliable(slot);
         let qp = self.qps.get_mut(slot)?;
         let requester = &mut qp.requester;
         if qp.state != QpState::Rts || requester.rnr_until.is_some() {
@@ -199,11 +208,13 @@ impl Engine<'_> {
         let last_of_message = next == wqe.last_psn.next();
         let last_again = next == requester.sent;
         requester.since_ack_req = requester.since_ack_req.saturating_add(1);
-        let mut bth = Bth::new(packet.opcode, qp.dest_qpn, psn);
+        let reliable = qp.service == Service::Rc;
+        let mut bth = Bth::new(in_service(packet.opcode, qp.service), qp.dest_qpn, psn);
         bth.pkey = qp.pkey;
         bth.solicited = wqe.wr.solicited && last_of_message;
         // So that the queue never falls silent with something unacknowledged.
-        bth.ack_req = !awaits_response
+        bth.ack_req = reliable
+            && !awaits_response
             && (last_of_message
                 || is_probe
                 || last_again
@@ -246,6 +257,7 @@ impl Engine<'_> {
             requester.cursor = self.sends.next(requester.cursor);
         }
         if let Some(timeout_ns) = requester.timeout_ns
+            && reliable
             && !self.timers.is_armed(slot)
         {
             self.timers.arm(slot, self.now, self.now.add_ns(timeout_ns));

@@ -1,6 +1,6 @@
 //! Work requests cut into packets: which opcode and headers, and which bytes, each PSN carries.
 
-use roce_codec::ib::{AtomicEth, ExtHeaders, Ieth, ImmDt, Opcode, Psn, RKey, Reth};
+use roce_codec::ib::{AtomicEth, ExtHeaders, Ieth, ImmDt, Opcode, Psn, RKey, Reth, Service};
 
 use crate::flush::{self, Selectivity};
 use crate::wr::{SendWqe, WrOpcode};
@@ -13,6 +13,14 @@ pub(crate) struct Packet {
     pub(crate) len: u32,
     /// PSNs it takes: a READ request as many as its answer has packets.
     pub(crate) packets: u32,
+}
+
+/// The same operation of a service: an opcode's upper three bits.
+pub(crate) const fn in_service(opcode: Opcode, service: Service) -> Opcode {
+    match service {
+        Service::Uc => Opcode(opcode.0 | Opcode::UC_SEND_FIRST.0),
+        _ => opcode,
+    }
 }
 
 impl SendWqe {
@@ -126,5 +134,32 @@ impl SendWqe {
 
     const fn reth(&self, va: u64, rkey: RKey) -> Reth {
         Reth { va, rkey, dma_len: self.wr.sge.len }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opcodes_of_the_unreliable_connection() {
+        use Opcode as O;
+        for (rc, uc) in [
+            (O::RC_SEND_FIRST, O::UC_SEND_FIRST),
+            (O::RC_SEND_MIDDLE, O::UC_SEND_MIDDLE),
+            (O::RC_SEND_LAST, O::UC_SEND_LAST),
+            (O::RC_SEND_LAST_IMM, O::UC_SEND_LAST_IMM),
+            (O::RC_SEND_ONLY, O::UC_SEND_ONLY),
+            (O::RC_SEND_ONLY_IMM, O::UC_SEND_ONLY_IMM),
+            (O::RC_RDMA_WRITE_FIRST, O::UC_RDMA_WRITE_FIRST),
+            (O::RC_RDMA_WRITE_MIDDLE, O::UC_RDMA_WRITE_MIDDLE),
+            (O::RC_RDMA_WRITE_LAST, O::UC_RDMA_WRITE_LAST),
+            (O::RC_RDMA_WRITE_LAST_IMM, O::UC_RDMA_WRITE_LAST_IMM),
+            (O::RC_RDMA_WRITE_ONLY, O::UC_RDMA_WRITE_ONLY),
+            (O::RC_RDMA_WRITE_ONLY_IMM, O::UC_RDMA_WRITE_ONLY_IMM),
+        ] {
+            assert_eq!(in_service(rc, Service::Uc), uc);
+            assert_eq!(in_service(rc, Service::Rc), rc);
+        }
     }
 }

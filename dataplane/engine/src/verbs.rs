@@ -1,6 +1,6 @@
 //! The verbs on queue pairs: create, modify, query, destroy, post.
 
-use roce_codec::ib::Qpn;
+use roce_codec::ib::{Qpn, Service};
 
 use crate::config::Entropy;
 use crate::cq::{WcOpcode, WcStatus};
@@ -18,8 +18,11 @@ impl Engine<'_> {
     /// A new queue pair, in [`QpState::Reset`].
     ///
     /// # Errors
-    /// [`QpError::NoSlot`] and [`QpError::UnknownCq`].
+    /// [`QpError::Service`], [`QpError::NoSlot`] and [`QpError::UnknownCq`].
     pub fn create_qp(&mut self, init: &QpInit, entropy: &mut impl Entropy) -> Result<Qpn, QpError> {
+        if !matches!(init.service, Service::Rc | Service::Uc) {
+            return Err(QpError::Service);
+        }
         if !self.cqs.contains(init.send_cq) || !self.cqs.contains(init.recv_cq) {
             return Err(QpError::UnknownCq);
         }
@@ -38,6 +41,7 @@ impl Engine<'_> {
         };
         *qp = QpSlot {
             live: true,
+            service: init.service,
             qpn,
             observe_writes: init.observe_writes,
             pd: init.pd,
@@ -167,6 +171,9 @@ impl Engine<'_> {
         let qp = self.qps.get(slot).ok_or(PostError::UnknownQp)?;
         if !matches!(qp.state, QpState::Rts | QpState::Error) {
             return Err(PostError::State);
+        }
+        if qp.service == Service::Uc && !wr.opcode.is_unreliable() {
+            return Err(PostError::Service);
         }
         let fits = match wr.opcode {
             WrOpcode::CompareSwap { .. }

@@ -105,6 +105,18 @@ impl WrOpcode {
         matches!(self, Self::Send | Self::SendWithImm(_) | Self::SendWithInvalidate(_))
     }
 
+    /// Whether the unreliable connection has it.
+    #[inline]
+    pub(crate) const fn is_unreliable(self) -> bool {
+        matches!(
+            self,
+            Self::Send
+                | Self::SendWithImm(_)
+                | Self::RdmaWrite { .. }
+                | Self::RdmaWriteWithImm { .. }
+        )
+    }
+
     /// Whether it takes a receive of the peer's.
     #[inline]
     pub(crate) const fn takes_receive(self) -> bool {
@@ -164,6 +176,8 @@ pub enum PostError {
     Length,
     /// A READ, atomic, ATOMIC WRITE or FLUSH where none may be outstanding (`max_rd_atomic` is 0).
     RdAtomic,
+    /// The queue pair's service does not have the operation.
+    Service,
 }
 
 impl fmt::Display for PostError {
@@ -174,6 +188,7 @@ impl fmt::Display for PostError {
             Self::QueueFull => "the work queue is full",
             Self::LocalProtection => "local key, rights or range",
             Self::Length => "length not allowed for the operation",
+            Self::Service => "the queue pair's service does not have the operation",
             Self::RdAtomic => "no READ or atomic may be outstanding on this queue pair",
         })
     }

@@ -92,6 +92,7 @@ impl<'m, P: Port> Side<'m, P> {
 
     pub(super) fn create_qp(&mut self) -> Result<(), Failure> {
         let init = QpInit {
+            service: roce_codec::ib::Service::Rc,
             pd: self.pd,
             send_cq: self.cq,
             recv_cq: self.cq,

@@ -143,6 +143,7 @@ impl<'s, P: Port> Client<'s, P> {
         };
         let mr = self.engine.register_mr(&attr, &mut self.random).unwrap();
         let init = QpInit {
+            service: roce_codec::ib::Service::Rc,
             pd: self.pd,
             send_cq: self.cq,
             recv_cq: self.cq,

@@ -74,6 +74,7 @@ fn serve(qpn: u32, connection: &Connection) -> usize {
     let pd = engine.alloc_pd();
     let cq = engine.create_cq(16).unwrap();
     let init = QpInit {
+        service: Service::Rc,
         pd,
         send_cq: cq,
         recv_cq: cq,

@@ -4,16 +4,19 @@
 //! keys, execution, acknowledgement. A step that refuses says with what; the NAK waits behind
 //! the answers owed already.
 //!
-//! [`execute`] and [`flush`] carry requests out, [`replay`] keeps READs and atomics and answers duplicates,
+//! [`unreliable`] is UC's, which answers nothing. [`execute`] and [`flush`] carry requests out, [`replay`] keeps READs and atomics and answers duplicates,
 //! [`answer`] builds what goes back.
 
 mod answer;
 mod execute;
 mod flush;
 mod replay;
+mod unreliable;
 
 use roce_codec::Frame;
-use roce_codec::ib::{Bth, Msn, NakCode, OpcodeInfo, Operation, Psn, RKey, RnrTimer, Syndrome};
+use roce_codec::ib::{
+    Bth, Msn, NakCode, OpcodeInfo, Operation, Psn, RKey, RnrTimer, Service, Syndrome,
+};
 
 use crate::backing::Backing;
 use crate::counters::DropReason;
@@ -164,18 +167,16 @@ impl Engine<'_> {
             len: u32::try_from(frame.payload_len()).unwrap_or(u32::MAX),
         };
         let Some(qp) = self.qps.get_mut(slot) else { return Err(DropReason::UnknownQp) };
+        if qp.service == Service::Uc {
+            return self.handle_unreliable(slot, &request, backing);
+        }
         // IBTA 9.7.4.1.1, PSN verification (C9-58, C9-110, C9-111).
         match classify(qp.responder.expected, bth.psn) {
             PsnClass::Duplicate => return self.duplicate(slot, &request),
             PsnClass::Ahead => return self.ahead(slot, bth.psn),
             PsnClass::Expected => {}
         }
-        if !qp.responder.established {
-            qp.responder.established = true;
-            if qp.state == QpState::Rtr {
-                self.events.push(Event::CommunicationEstablished(qp.qpn));
-            }
-        }
+        self.established(slot);
         match self.execute(slot, &request, backing) {
             Ok(packets) => {
                 self.executed(slot, bth, packets);
@@ -198,6 +199,14 @@ impl Engine<'_> {
                 self.refuse(slot, bth.psn, code, status);
                 Ok(())
             }
+        }
+    }
+
+    /// The first packet has come; in RTR, it stands for what was to say so.
+    fn established(&mut self, slot: u32) {
+        let Some(qp) = self.qps.get_mut(slot) else { return };
+        if !core::mem::replace(&mut qp.responder.established, true) && qp.state == QpState::Rtr {
+            self.events.push(Event::CommunicationEstablished(qp.qpn));
         }
     }
 

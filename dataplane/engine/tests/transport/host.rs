@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr};
 
 use roce_codec::Crc32;
-use roce_codec::ib::{PKey, PathMtu, Psn, Qpn, RnrTimer};
+use roce_codec::ib::{PKey, PathMtu, Psn, Qpn, RnrTimer, Service};
 use roce_codec::icrc::Icrc;
 use roce_engine::{
     Access, Addr, AtomicOp, Backing, BackingFault, Config, Cq, Engine, Event, HeapStorage, Limits,
@@ -81,6 +81,7 @@ impl Backing for Memory {
 /// What a test may want otherwise.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Setup {
+    pub(crate) service: Service,
     pub(crate) path_mtu: PathMtu,
     pub(crate) access: Access,
     pub(crate) pkey: PKey,
@@ -99,6 +100,7 @@ pub(crate) struct Setup {
 
 impl Setup {
     pub(crate) const DEFAULT: Self = Self {
+        service: Service::Rc,
         path_mtu: PathMtu::Mtu1024,
         access: Access::ALL,
         pkey: PKey::DEFAULT,
@@ -164,6 +166,7 @@ impl Host {
         };
         let mr = engine.register_mr(&attr, &mut entropy).unwrap();
         let init = QpInit {
+            service: setup.service,
             pd,
             send_cq: cq,
             recv_cq,

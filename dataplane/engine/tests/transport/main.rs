@@ -21,3 +21,4 @@ mod requester;
 mod responder;
 mod retries;
 mod states;
+mod unreliable;

@@ -208,6 +208,7 @@ fn slots_come_back() {
                 lone.host.engine.destroy_qp(old).unwrap();
                 assert_eq!(lone.host.engine.query_qp(old), Err(QpError::UnknownQp));
                 let init = QpInit {
+                    service: roce_codec::ib::Service::Rc,
                     pd: lone.host.pd,
                     send_cq: lone.host.cq,
                     recv_cq: lone.host.recv_cq,
@@ -232,6 +233,7 @@ fn a_new_owner_of_a_slot_has_another_number() {
     let old = write(&lone, 100);
     let old_qp = lone.host.qp;
     let init = QpInit {
+        service: roce_codec::ib::Service::Rc,
         pd: lone.host.pd,
         send_cq: lone.host.cq,
         recv_cq: lone.host.recv_cq,
@@ -283,6 +285,7 @@ fn what_modify_qp_refuses() {
 fn slots_run_out() {
     let mut host = Host::new(&Setup::DEFAULT);
     let init = QpInit {
+        service: roce_codec::ib::Service::Rc,
         pd: host.pd,
         send_cq: host.cq,
         recv_cq: host.recv_cq,

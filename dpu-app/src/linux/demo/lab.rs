@@ -134,6 +134,7 @@ impl<'s, P: Port> Side<'s, P> {
 
     fn create_qp(&mut self) -> Result<Qpn> {
         let init = QpInit {
+            service: roce_codec::ib::Service::Rc,
             pd: self.pd,
             send_cq: self.cq,
             recv_cq: self.cq,

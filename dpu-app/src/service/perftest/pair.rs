@@ -85,6 +85,7 @@ impl Pair {
             _ => None,
         };
         let init = QpInit {
+            service: roce_codec::ib::Service::Rc,
             pd,
             send_cq: context.queues.send,
             recv_cq: context.queues.recv,

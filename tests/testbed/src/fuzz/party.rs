@@ -58,6 +58,7 @@ impl<'s> Party<'s> {
         fill(2 * OFFSET, UNTOUCHED);
         let va = memory.va(region).expect("a region") + OFFSET;
         let init = QpInit {
+            service: roce_codec::ib::Service::Rc,
             pd,
             send_cq: cq,
             recv_cq: cq,

@@ -80,6 +80,8 @@ aims! {
     RepeatedNak => Met::Drop(DropReason::RepeatedNak),
     /// A syndrome that is reserved.
     ReservedSyndrome => Met::Drop(DropReason::ReservedSyndrome),
+    /// What an unreliable service cannot refuse aloud.
+    Refused => Met::Drop(DropReason::Refused),
     /// A congestion notification.
     Cnp => Met::Drop(DropReason::Cnp),
     /// A gap.

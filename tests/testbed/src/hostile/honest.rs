@@ -220,6 +220,7 @@ fn share(
 fn queue_pair(engine: &mut Engine<'_>, pd: roce_engine::Pd, random: &mut Random) -> (Qpn, Cq) {
     let cq = engine.create_cq(64).expect("a completion queue");
     let init = QpInit {
+        service: roce_codec::ib::Service::Rc,
         pd,
         send_cq: cq,
         recv_cq: cq,

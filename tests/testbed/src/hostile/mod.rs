@@ -16,7 +16,7 @@ mod wild;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
-use roce_codec::ib::{NakCode, Opcode, Psn, Qpn};
+use roce_codec::ib::{NakCode, Opcode, Psn, Qpn, Service};
 use roce_codec::icrc::IcrcVerdict;
 use roce_codec::net::{MacAddr, VlanStack};
 use roce_codec::{Crc, Frame, Start};
@@ -55,6 +55,8 @@ struct QueuePairs {
     /// Never leaves Init.
     init: Qpn,
     wild: [Qpn; WILD],
+    /// Of the unreliable service.
+    unreliable: Qpn,
 }
 
 /// What came of a siege.
@@ -144,12 +146,13 @@ impl<'s> Siege<'s> {
     fn new(storage: &'s mut HeapStorage, honest_storage: &'s mut HeapStorage, seed: u64) -> Self {
         let mut target = Target::new(storage.lend(), seed);
         let honest = Honest::new(honest_storage.lend(), &mut target, !seed);
-        let mut create = || target.create_qp();
+        let mut create = || target.create_qp(Service::Rc);
         let queue_pairs = QueuePairs {
             full: create(),
             bare: create(),
             init: create(),
             wild: [(); WILD].map(|()| create()),
+            unreliable: target.create_qp(Service::Uc),
         };
         let mut siege = Self {
             target,

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use roce_codec::ib::{LKey, PKey, PathMtu, Psn, Qpn, RKey, RnrTimer};
+use roce_codec::ib::{LKey, PKey, PathMtu, Psn, Qpn, RKey, RnrTimer, Service};
 use roce_dataplane::host_memory::HostMemory;
 use roce_engine::{
     Access, Addr, Backing, Config, Cq, Engine, Instant, ModifyQp, MrAttr, NextHop, Path, Pd,
@@ -134,12 +134,13 @@ impl<'s> Target<'s> {
         Self { engine, memory, random, address, pd, cq, areas }
     }
 
-    /// A queue pair in Reset.
+    /// A queue pair of this service, in Reset.
     ///
     /// # Panics
     /// If there is no slot left.
-    pub fn create_qp(&mut self) -> Qpn {
+    pub fn create_qp(&mut self, service: Service) -> Qpn {
         let init = QpInit {
+            service,
             pd: self.pd,
             send_cq: self.cq,
             recv_cq: self.cq,

@@ -157,6 +157,7 @@ impl End {
         old: Option<Qpn>,
     ) -> Result<(), String> {
         let init = QpInit {
+            service: roce_codec::ib::Service::Rc,
             pd: host.pd,
             send_cq: host.send_cq,
             recv_cq: host.recv_cq,

@@ -107,6 +107,7 @@ impl<'s> Honest<'s> {
         let works = [Work::Write, Work::Read, Work::Send, Work::Add];
         for (number, work) in works.into_iter().enumerate() {
             let init = QpInit {
+                service: roce_codec::ib::Service::Rc,
                 pd,
                 send_cq: cq,
                 recv_cq: cq,

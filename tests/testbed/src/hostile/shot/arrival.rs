@@ -2,7 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-use roce_codec::ib::{Opcode, OpcodeClass, PKey, Psn, Qpn, Service};
+use roce_codec::ib::{Opcode, OpcodeClass, PKey, Psn, Qpn, RKey, Service};
+use roce_engine::{Access, QpState};
 
 use super::{Aim, Ground, Shot, Siege};
 use crate::hostile::packet::{ETHERNET, repair_icrc, repair_lengths};
@@ -60,6 +61,21 @@ impl Siege<'_> {
             Aim::Cnp => {
                 let opcode = random.pick(&[Opcode::CNP, Opcode::IB_CNP]);
                 last = ground.packet(opcode, Psn::new(0));
+            }
+            Aim::Refused => {
+                let qp = self.queue_pairs.unreliable;
+                let [psn, _] = self.connect(qp, Access::ALL, QpState::Rts);
+                self.target.post_receive(qp, 8, false);
+                let ground = Ground { qp, psn, ..*ground };
+                let all = ground.areas.all;
+                let write = ground.packet(Opcode::UC_RDMA_WRITE_ONLY, psn).ask();
+                let write = write.payload(vec![15; 4]);
+                return Shot::new(&match self.random.below(4) {
+                    0 => write.reth(all.va, RKey(all.rkey.0 ^ 1), 4),
+                    1 => write.reth(all.va - 1, all.rkey, 4),
+                    2 => write.reth(all.va, all.rkey, 5),
+                    _ => ground.packet(Opcode::UC_SEND_ONLY, psn).payload(vec![15; 12]),
+                });
             }
             Aim::UnknownQp => {
                 last.bth.dest_qp = loop {
