@@ -20,8 +20,8 @@ const STUCK_NS: u64 = 1_000_000_000;
 /// The turns after which nothing is under way any more, all requests being complete.
 const IDLE_TURNS: u32 = 100;
 
-/// The opcodes of what the engine serves, RC SEND First to FETCH ADD (IBTA 9.2.1); all of them are
-/// to be seen.
+/// The opcodes that are run, RC SEND First to FETCH ADD (IBTA 9.2.1); all of them are to be seen.
+/// SEND with invalidate, FLUSH and ATOMIC WRITE, which the engine serves too, are not among them.
 const SERVED: core::ops::RangeInclusive<u8> = 0x00..=0x14;
 
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 //!   at each path MTU, in messages from none to several packets; IPv4 and IPv6 in turn.
 //! - *Refusals*: what a peer may not do is answered by the right NAK and changes no byte.
 //! - *Repairs*: packets lost, and a receiver that is not ready.
-//! - *At the end*: every opcode of the service was seen on the wire, and the counters add up.
+//! - *At the end*: every opcode from RC SEND First to FETCH ADD was seen on the wire, and the counters add up.
 
 mod failure;
 mod lab;
