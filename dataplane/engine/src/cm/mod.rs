@@ -1,0 +1,458 @@
+//! The communication manager (IBTA Vol. 1, chapter 12): how queue pairs find each other, as a
+//! state machine that owns neither time nor wire.
+//!
+//! ```text
+//!  active                                   passive
+//!                                           listen
+//!  connect                  REQ →           ConnectRequest
+//!                         ← REP             accept                 (or reject)
+//!  ConnectResponse                            the QP goes to RTR, to RTS
+//!    the QP goes to RTR, to RTS
+//!  ready                    RTU →           Established
+//!                            …
+//!  disconnect              DREQ →           DisconnectRequest      (either side)
+//!  Disconnected          ← DREP             disconnect
+//!  TimewaitExit                             TimewaitExit
+//! ```
+//!
+//! A [`Cm`] works in pools the caller lends ([`CmStorage`]). MADs that came to QP 1 go into
+//! [`Cm::handle_mad`], those to send come out of [`Cm::poll_transmit`], each with its path; what
+//! the consumer must know comes out of [`Cm::poll_event`], and [`Cm::handle_timeout`] is called
+//! at [`Cm::poll_timeout`]. Messages are sent again until they are answered, as often as the REQ
+//! says; what comes twice is answered twice and done once.
+//!
+//! **Which PSN is whose.** The starting PSN one states is the one the *other* must send with:
+//! what one hands to [`Cm::connect`] or [`Cm::accept`] is the PSN one's own responder expects
+//! first. [`QpAttributes`] has both PSNs the right way round.
+//!
+//! **What a peer can cost.** A connection that is not established holds one slot, and a listener
+//! has at most its backlog of them; a further REQ is rejected for want of resources. A message
+//! that belongs to no connection holds one answer slot until the answer is sent. Nothing that
+//! comes in sends more than one MAD, and the times a peer may ask us to wait are bounded by
+//! [`CmConfig::max_wait`].
+
+mod active;
+mod answer;
+mod attributes;
+mod counters;
+mod ending;
+mod error;
+mod event;
+mod passive;
+mod sidr;
+mod slot;
+mod state;
+mod table;
+
+use roce_codec::cm::{
+    AttributeId, CaGuid, CmError, CommunicationId, MAD_LEN, Mad, Message, RejReason,
+    RejectedMessage, Req, Timeout,
+};
+use roce_codec::ib::PathMtu;
+
+pub use active::Connect;
+pub use attributes::QpAttributes;
+pub use counters::{CmCounters, CmDropReason};
+pub use error::CmCallError;
+pub use event::CmEvent;
+pub use passive::Accept;
+pub use sidr::{SidrAnswer, SidrQuery};
+#[cfg(feature = "std")]
+pub use slot::HeapCmStorage;
+pub use slot::{AnswerSlot, CmBucket, CmSlot, CmStorage, ListenSlot, StaticCmStorage};
+pub use state::CmState;
+
+use answer::{Answer, Answers, Ari, Says};
+use state::{Input, Send, Tell, Transition, transition};
+use table::{Queue, Table};
+
+use crate::config::{Entropy, SeededEntropy};
+use crate::engine::{More, TIMERS_PER_CALL};
+use crate::qp::Path;
+use crate::time::Instant;
+use crate::timer::Wheel;
+
+/// Settings of a connection manager, fixed at its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CmConfig {
+    /// This channel adapter; a peer tells hosts apart by it.
+    pub ca_guid: CaGuid,
+    /// The largest path MTU a connection may have (what the port carries).
+    pub max_path_mtu: PathMtu,
+    /// The longest our queue pairs take to acknowledge: the REP's target ACK delay.
+    pub ack_delay: Timeout,
+    /// The longest a peer's message can make us wait before a message is sent again or a
+    /// connection leaves time-wait, whatever it asks for (up to 2.4 hours otherwise).
+    pub max_wait: Timeout,
+}
+
+impl CmConfig {
+    /// Path MTU up to 4096, ACK delay 134 ms (what Linux rxe says), waits up to 69 s.
+    #[must_use]
+    pub const fn new(ca_guid: CaGuid) -> Self {
+        Self {
+            ca_guid,
+            max_path_mtu: PathMtu::Mtu4096,
+            ack_delay: Timeout::new(15),
+            max_wait: Timeout::new(24),
+        }
+    }
+}
+
+/// A MAD to send: a UD SEND from QP 1 to QP 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CmTransmit {
+    /// Addresses, next hop, port, traffic class.
+    pub path: Path,
+    /// Which message it is.
+    pub attribute: AttributeId,
+    /// The MAD.
+    pub mad: [u8; MAD_LEN],
+}
+
+/// A communication manager. See the [module](self) for the calls and their order.
+#[derive(Debug)]
+pub struct Cm<'s> {
+    config: CmConfig,
+    now: Instant,
+    table: Table<'s>,
+    timers: Wheel<'s>,
+    answers: Answers<'s>,
+    listeners: &'s mut [ListenSlot],
+    epoch: u32,
+    counters: CmCounters,
+    /// For IDs, which travel in clear: they need to differ, not to be secret.
+    random: SeededEntropy,
+    transaction_high: u32,
+}
+
+/// What a handler says of a message: acted on, or why not.
+type Handled = Result<(), CmDropReason>;
+
+impl<'s> Cm<'s> {
+    /// A connection manager in lent pools.
+    pub fn new(config: CmConfig, mut storage: CmStorage<'s>, entropy: &mut impl Entropy) -> Self {
+        let mut word = || u64::from(entropy.next_u32()) << 32 | u64::from(entropy.next_u32());
+        let (seed, ids) = (word(), word());
+        Self {
+            config,
+            now: Instant::ZERO,
+            table: Table::new(&mut storage, seed),
+            timers: Wheel::new(storage.timers),
+            answers: Answers::new(storage.answers),
+            listeners: storage.listeners,
+            epoch: 0,
+            counters: CmCounters::default(),
+            random: SeededEntropy::new(ids),
+            transaction_high: entropy.next_u32(),
+        }
+    }
+
+    /// What has happened so far.
+    #[must_use]
+    pub const fn counters(&self) -> &CmCounters {
+        &self.counters
+    }
+
+    /// Slots in use: connections in whatever state, and what has still to be sent or polled.
+    #[must_use]
+    pub const fn in_use(&self) -> usize {
+        self.table.live
+    }
+
+    /// The state of a connection; [`CmState::Idle`] if there is none.
+    #[must_use]
+    pub fn state(&self, id: CommunicationId) -> CmState {
+        self.table
+            .find(id)
+            .and_then(|at| self.table.get(at))
+            .map_or(CmState::Idle, |slot| slot.state)
+    }
+
+    /// Every connection and resolution that is not over, with its state.
+    pub fn connections(&self) -> impl Iterator<Item = (CommunicationId, CmState)> {
+        (0..).map_while(|index| self.table.get(index)).filter_map(|slot| {
+            (slot.live && slot.state != CmState::Idle).then_some((slot.id, slot.state))
+        })
+    }
+
+    /// Takes a MAD that came to QP 1. `from` is the way back: our address is its source, the
+    /// sender's its destination. The packet's ICRC must have been checked.
+    pub fn handle_mad(&mut self, now: Instant, mad: &Mad<'_>, from: &Path) {
+        self.advance(now);
+        self.counters.received += 1;
+        match self.dispatch(mad, from) {
+            Ok(()) => self.counters.acted_on += 1,
+            Err(reason) => self.counters.count_drop(reason),
+        }
+    }
+
+    fn dispatch(&mut self, mad: &Mad<'_>, from: &Path) -> Handled {
+        let message = match Message::parse(mad) {
+            Ok(message) => message,
+            Err(CmError::ClassVersion(_)) if mad.header.attribute == AttributeId::REQ => {
+                return self.refuse_version(mad, from);
+            }
+            Err(_) => return Err(CmDropReason::Malformed),
+        };
+        let tid = mad.header.transaction_id;
+        match &message {
+            Message::Req(req) => self.handle_req(tid, req, mad, from),
+            Message::Rep(rep) => self.handle_rep(tid, rep, mad, from),
+            Message::Rtu(rtu) => self.handle_rtu(rtu, mad, from),
+            Message::Mra(mra) => self.handle_mra(mra, from),
+            Message::Rej(rej) => self.handle_rej(rej, mad, from),
+            Message::Dreq(dreq) => self.handle_dreq(tid, dreq, mad, from),
+            Message::Drep(drep) => self.handle_drep(drep, mad, from),
+            Message::Lap(lap) => self.handle_lap(tid, lap, from),
+            Message::SidrReq(req) => self.handle_sidr_req(tid, req, mad, from),
+            Message::SidrRep(rep) => self.handle_sidr_rep(rep, mad, from),
+            _ => Err(CmDropReason::Unsupported),
+        }
+    }
+
+    /// A REQ of another class version: its ID lies where ours lies, more is not needed.
+    fn refuse_version(&mut self, mad: &Mad<'_>, from: &Path) -> Handled {
+        let req = Req::parse(mad.data).map_err(|_| CmDropReason::Malformed)?;
+        let reason = RejReason::UNSUPPORTED_CLASS_VERSION;
+        self.refuse_req(mad.header.transaction_id, &req, from, reason, Ari::None)
+    }
+
+    /// Serves timers whose deadline has passed.
+    pub fn handle_timeout(&mut self, now: Instant) -> More {
+        self.advance(now);
+        for _ in 0..TIMERS_PER_CALL {
+            match self.timers.expire(self.now) {
+                Some(index) => self.timeout(index),
+                None => return More::No,
+            }
+        }
+        More::Yes
+    }
+
+    /// When to call [`Cm::handle_timeout`] next.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.timers.next_deadline()
+    }
+
+    fn timeout(&mut self, index: u32) {
+        let Some(slot) = self.table.get_mut(index) else { return };
+        let waits = slot.state != CmState::Timewait;
+        let input = if waits && slot.retries_left == 0 {
+            Input::RetriesExhausted
+        } else {
+            slot.retries_left = slot.retries_left.saturating_sub(1);
+            Input::Timeout
+        };
+        let Some(row) = transition(slot.state, input) else { return };
+        match input {
+            Input::RetriesExhausted => self.counters.unreachable += 1,
+            _ if row.send == Send::Again => self.counters.retransmitted += 1,
+            _ => {}
+        }
+        if row.send == Send::Rej {
+            self.write_timeout_rej(index);
+        }
+        self.commit(index, row);
+    }
+
+    /// The next MAD to send.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<CmTransmit> {
+        self.advance(now);
+        while let Some(index) = self.table.pop(Queue::Outgoing) {
+            let Some(slot) = self.table.get_mut(index) else { continue };
+            slot.outgoing = false;
+            let transmit =
+                CmTransmit { path: slot.path, attribute: slot.sent_kind, mad: slot.sent };
+            self.counters.sent += 1;
+            self.release_if_done(index);
+            return Some(transmit);
+        }
+        let answer = self.answers.pop()?;
+        self.counters.sent += 1;
+        let (attribute, mad) = answer.mad();
+        Some(CmTransmit { path: answer.path, attribute, mad })
+    }
+
+    /// Time does not go back.
+    fn advance(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+    }
+
+    /// A new slot in `state` with an ID of its own.
+    fn open(&mut self, state: CmState) -> Option<u32> {
+        let index = self.table.take()?;
+        let bits = self.table.slot_bits;
+        let slot = self.table.get_mut(index)?;
+        let id = loop {
+            let id = CommunicationId(self.random.next_u32().checked_shl(bits).unwrap_or(0) | index);
+            // 0 means "none"; messages for the slot's last owner may still be under way.
+            if id != slot.id && id.0 != 0 {
+                break id;
+            }
+        };
+        slot.id = id;
+        slot.state = state;
+        Some(index)
+    }
+
+    /// Keeps `message` as the one a connection sends.
+    fn write(&mut self, index: u32, message: &Message<'_>, tid: u64) -> Result<(), CmCallError> {
+        let Some(slot) = self.table.get_mut(index) else { return Err(CmCallError::UnknownId) };
+        let mut mad = [0; MAD_LEN];
+        message.emit(tid, &mut mad).map_err(CmCallError::PrivateData)?;
+        slot.sent = mad;
+        slot.sent_kind = message.attribute();
+        Ok(())
+    }
+
+    /// A transaction ID of our own.
+    fn transaction_id(&self, id: CommunicationId) -> u64 {
+        u64::from(self.transaction_high) << 32 | u64::from(id.0)
+    }
+
+    /// The connection that a call names, and the row of the table the call takes.
+    fn call(
+        &self,
+        id: CommunicationId,
+        input: Input,
+    ) -> Result<(u32, &'static Transition), CmCallError> {
+        let index = self.table.find(id).ok_or(CmCallError::UnknownId)?;
+        let state = self.table.get(index).map_or(CmState::Idle, |slot| slot.state);
+        if state == CmState::Idle {
+            return Err(CmCallError::UnknownId);
+        }
+        Ok((index, transition(state, input).ok_or(CmCallError::State(state))?))
+    }
+
+    /// The row that a message takes. One that would bring an event while another of the same
+    /// connection waits to be polled is dropped: there is one place for what it says.
+    fn message(&self, index: u32, input: Input) -> Result<&'static Transition, CmDropReason> {
+        let slot = self.table.get(index).ok_or(CmDropReason::UnknownConnection)?;
+        let row = transition(slot.state, input).ok_or(CmDropReason::State)?;
+        if row.tell != Tell::Nothing && !slot.events.is_empty() {
+            return Err(CmDropReason::EventPending);
+        }
+        Ok(row)
+    }
+
+    /// The connection a message is for: known to us by `id`, to the peer by `remote`, and sent
+    /// from the peer's address to ours.
+    fn connection(
+        &self,
+        id: CommunicationId,
+        remote: Option<CommunicationId>,
+        from: &Path,
+    ) -> Result<u32, CmDropReason> {
+        let index = self.table.find(id).ok_or(CmDropReason::UnknownConnection)?;
+        let slot = self.table.get(index).ok_or(CmDropReason::UnknownConnection)?;
+        if slot.state == CmState::Idle || remote.is_some_and(|remote| remote != slot.remote_id) {
+            return Err(CmDropReason::UnknownConnection);
+        }
+        if (slot.path.src, slot.path.dst) != (from.src, from.dst) {
+            return Err(CmDropReason::Address);
+        }
+        Ok(index)
+    }
+
+    /// Keeps what a message said until its event is polled.
+    fn keep(&mut self, index: u32, mad: &Mad<'_>) {
+        if let Some(slot) = self.table.get_mut(index) {
+            slot.received = *mad.data;
+        }
+    }
+
+    /// Sends what was sent last once more.
+    fn send_again(&mut self, index: u32) {
+        if let Some(slot) = self.table.get_mut(index)
+            && !core::mem::replace(&mut slot.outgoing, true)
+        {
+            self.table.push(Queue::Outgoing, index);
+        }
+    }
+
+    /// Does what a row says, but for writing the message.
+    fn commit(&mut self, index: u32, row: &Transition) {
+        let max_wait = self.config.max_wait.ns();
+        let Some(slot) = self.table.get_mut(index) else { return };
+        slot.state = row.to;
+        let sends = !matches!(row.send, Send::Nothing | Send::Answer);
+        let tell = row.tell != Tell::Nothing;
+        let queue_event = tell && slot.events.is_empty();
+        if tell {
+            slot.events.push(row.tell);
+        }
+        let wait_ns = match row.to {
+            CmState::ReqSent | CmState::RepSent | CmState::DreqSent | CmState::SidrReqSent => {
+                Some(slot.response_ns)
+            }
+            CmState::RepWait | CmState::MraRepRcvd => Some(slot.service_ns),
+            CmState::Timewait => Some(slot.qp.timeout.ns().min(max_wait)),
+            _ => None,
+        };
+        let listener = slot.listener;
+        let closed = row.from.is_half_open() && !row.to.is_half_open();
+        if sends {
+            self.send_again(index);
+        }
+        if queue_event {
+            self.table.push(Queue::Telling, index);
+        }
+        // What comes twice does not make the wait longer.
+        if row.to != row.from || row.on == Input::Timeout {
+            match wait_ns {
+                Some(ns) => self.timers.arm(index, self.now, self.now.add_ns(ns)),
+                None => self.timers.disarm(index),
+            }
+        }
+        if closed {
+            self.forget_half_open(listener);
+        }
+        if row.to == CmState::Idle {
+            self.table.unindex(index);
+            self.release_if_done(index);
+        }
+    }
+
+    /// Gives a slot back once nothing of it is left to be sent or polled.
+    fn release_if_done(&mut self, index: u32) {
+        if let Some(slot) = self.table.get(index)
+            && slot.live
+            && slot.state == CmState::Idle
+            && !slot.outgoing
+            && slot.events.is_empty()
+        {
+            self.table.give(index);
+        }
+    }
+
+    /// Owes an answer to a message that belongs to no connection.
+    fn answer(&mut self, path: &Path, transaction_id: u64, says: Says) -> Handled {
+        if self.answers.push(Answer { path: *path, transaction_id, says }) {
+            Ok(())
+        } else {
+            Err(CmDropReason::NoAnswerSlot)
+        }
+    }
+
+    fn refuse_req(
+        &mut self,
+        tid: u64,
+        req: &Req<'_>,
+        from: &Path,
+        reason: RejReason,
+        ari: Ari,
+    ) -> Handled {
+        let says = Says::Rej {
+            local: CommunicationId(0),
+            remote: req.local_comm_id,
+            rejected: RejectedMessage::Req,
+            reason,
+            ari,
+        };
+        self.answer(from, tid, says)?;
+        self.counters.rejects += 1;
+        Ok(())
+    }
+}
