@@ -257,3 +257,81 @@ pub(super) const TRANSITIONS: &[Transition] = transitions! {
 pub(super) fn transition(from: CmState, on: Input) -> Option<&'static Transition> {
     TRANSITIONS.iter().find(|row| row.from == from && row.on == on)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table as text, to be read and compared by people. To accept a change on purpose:
+    /// `CM_SNAPSHOT=1 cargo test -p roce-engine transitions`.
+    #[test]
+    fn the_transitions_are_those_of_the_snapshot() {
+        use std::fmt::Write;
+
+        let mut text = String::new();
+        for Transition { from, on, to, send, tell } in TRANSITIONS {
+            let row = format!("{from:?}");
+            let (on, to) = (format!("{on:?}"), format!("{to:?}"));
+            let _ = write!(text, "{row:<11} {on:<16} -> {to:<11}");
+            if *send != Send::Nothing {
+                let _ = write!(text, " send {send:?}");
+            }
+            if *tell != Tell::Nothing {
+                let _ = write!(text, " tell {tell:?}");
+            }
+            text.truncate(text.trim_end().len());
+            text.push('\n');
+        }
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cm/transitions.txt");
+        if std::env::var_os("CM_SNAPSHOT").is_some() {
+            std::fs::write(path, &text).unwrap();
+        }
+        assert_eq!(text, include_str!("../../tests/cm/transitions.txt"));
+    }
+
+    #[test]
+    fn an_input_does_one_thing_in_a_state() {
+        for (at, row) in TRANSITIONS.iter().enumerate() {
+            let again = TRANSITIONS[at + 1..].iter().find(|o| (o.from, o.on) == (row.from, row.on));
+            assert_eq!(again, None);
+        }
+    }
+
+    /// What each state must have, whatever else it has: a state that waits for the peer times out
+    /// and gives up, and nothing leaves time-wait but its end.
+    #[test]
+    fn no_state_waits_for_ever() {
+        use CmState::*;
+        for state in [ReqSent, RepWait, RepSent, MraRepRcvd, DreqSent, SidrReqSent] {
+            assert!(transition(state, Input::Timeout).is_some(), "{state}");
+            let end = transition(state, Input::RetriesExhausted).expect("it gives up");
+            assert!(matches!(end.to, Idle | Timewait), "{state}");
+        }
+        for state in [ReqRcvd, MraReqSent, RepRcvd, MraRepSent] {
+            assert_eq!(transition(state, Input::Reject).map(|row| row.to), Some(Idle), "{state}");
+        }
+        let leaves = TRANSITIONS.iter().filter(|row| row.from == Timewait && row.to != Timewait);
+        assert_eq!(leaves.map(|row| row.on).collect::<Vec<_>>(), [Input::Timeout]);
+    }
+
+    /// Rows that tell by timer or by the consumer's own call can pile up behind one by message:
+    /// the event queue of a connection has room for them.
+    #[test]
+    fn a_connection_has_room_for_its_events() {
+        let longest = |from: CmState| {
+            let mut state = from;
+            let mut told = 0;
+            while let Some(row) = transition(state, Input::RetriesExhausted)
+                .or_else(|| transition(state, Input::Timeout))
+                .filter(|row| row.to != row.from)
+            {
+                told += usize::from(row.tell != Tell::Nothing);
+                state = row.to;
+            }
+            told
+        };
+        for row in TRANSITIONS {
+            assert!(longest(row.to) < 3, "{row:?}");
+        }
+    }
+}

@@ -24,7 +24,8 @@ fn both_ends_learn_what_their_queue_pairs_need() {
     let active = pair.sides[ACTIVE].connect(pair.now, &asked).unwrap();
     assert_eq!(pair.state(ACTIVE, active), CmState::ReqSent);
     pair.settle();
-    let Told::ConnectRequest { id: passive, private_data, src_port } = pair.only(PASSIVE) else {
+    let Told::ConnectRequest { id: passive, private_data, src_port, .. } = pair.only(PASSIVE)
+    else {
         panic!("no request")
     };
     assert_eq!((private_data, src_port), (b"hello".to_vec(), 40_000));

@@ -1,11 +1,17 @@
 //! A peer that sends whatever it likes: nothing panics, nothing is held for ever, nothing
 //! is sent but one MAD for each that came.
 
-use roce_codec::cm::{AttributeId, CommunicationId, MAD_LEN, Mad, MadHeader, Timeout};
-use roce_engine::cm::{Accept, Cm, CmState, Connect};
+use roce_codec::cm::{
+    AttributeId, CommunicationId, MAD_LEN, Mad, MadHeader, RejReason, SidrStatus, Timeout,
+};
+use roce_codec::ib::{QKey, Qpn};
+use roce_engine::cm::{Accept, Cm, CmState, Connect, SidrAnswer};
 use roce_engine::{Instant, SeededEntropy};
 
 use crate::pair::{PASSIVE_PSN, PASSIVE_QPN, Pair, SERVICE, Told, connect, manager, path};
+
+const REFUSAL: SidrAnswer<'static> =
+    SidrAnswer { status: SidrStatus::REJECTED, qpn: Qpn::new(0), qkey: QKey(0), private_data: &[] };
 
 /// Messages whose numbers are now and then those of a connection: its IDs, QPN and GUID.
 fn message(random: &mut SeededEntropy, ids: &[u32]) -> [u8; MAD_LEN] {
@@ -13,12 +19,12 @@ fn message(random: &mut SeededEntropy, ids: &[u32]) -> [u8; MAD_LEN] {
     for chunk in mad.chunks_mut(8) {
         chunk.copy_from_slice(&random.next_u64().to_le_bytes());
     }
-    if random.next_u64() % 16 == 0 {
+    if random.next_u64().is_multiple_of(16) {
         return mad;
     }
     let attribute = u16::try_from(0x0f + random.next_u64() % 16).unwrap();
     let mut header = MadHeader::cm(AttributeId(attribute), random.next_u64());
-    if random.next_u64() % 32 == 0 {
+    if random.next_u64().is_multiple_of(32) {
         header.class_version = 1;
     }
     header.emit(&mut mad).unwrap();
@@ -28,7 +34,11 @@ fn message(random: &mut SeededEntropy, ids: &[u32]) -> [u8; MAD_LEN] {
             mad[at..at + 4].copy_from_slice(&id.to_be_bytes());
         }
     }
-    if attribute == AttributeId::REQ.0 && random.next_u64() % 2 == 0 {
+    if attribute == AttributeId::SIDR_REQ.0 && random.next_u64().is_multiple_of(2) {
+        mad[24..32].copy_from_slice(&(random.next_u64() % 8).to_be_bytes());
+        mad[24 + 8..24 + 16].copy_from_slice(&SERVICE.0.to_be_bytes());
+    }
+    if attribute == AttributeId::REQ.0 && random.next_u64().is_multiple_of(2) {
         // A REQ that passes: service, transport, MTU, GIDs.
         mad[24 + 8..24 + 16].copy_from_slice(&SERVICE.0.to_be_bytes());
         mad[24 + 16..24 + 24].copy_from_slice(&(random.next_u64() % 4).to_be_bytes());
@@ -154,14 +164,15 @@ fn any_message_in_any_state() {
             assert!(owed <= 1);
             for _ in 0..100 {
                 let mad = message(&mut random, &ids);
-                let way = if random.next_u64() % 16 == 0 { path(1, 3) } else { path(1, 2) };
+                let way =
+                    if random.next_u64().is_multiple_of(16) { path(1, 3) } else { path(1, 2) };
                 let before = cm.counters().sent;
                 cm.handle_mad(now, &Mad::parse(&mad).unwrap(), &way);
                 while cm.poll_transmit(now).is_some() {}
                 // A REQ or REP may be refused and, by the same, a stale connection be ended.
                 assert!(cm.counters().sent - before <= 2);
                 assert!(cm.in_use() <= 5, "the backlog is 4");
-                if random.next_u64() % 4 == 0 {
+                if random.next_u64().is_multiple_of(4) {
                     now = now.add_ns(random.next_u64() % 1_000_000_000);
                     let _ = cm.handle_timeout(now);
                 }
@@ -176,10 +187,10 @@ fn any_message_in_any_state() {
 
 /// The consumer refuses and disconnects whatever is left; then nothing is held.
 fn at_rest(cm: &mut Cm<'_>, mut now: Instant) {
-    use roce_codec::cm::RejReason;
     for (id, _) in cm.connections().collect::<Vec<_>>() {
         let _ = cm.reject(now, id, RejReason::CONSUMER_REJECT, &[], &[]);
         let _ = cm.disconnect(now, id, &[]);
+        let _ = cm.sidr_reply(now, id, &REFUSAL);
     }
     for _ in 0..10_000 {
         while cm.poll_transmit(now).is_some() {}

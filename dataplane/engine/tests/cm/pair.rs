@@ -32,6 +32,7 @@ pub(crate) const PASSIVE_PSN: Psn = Psn::new(0xbbbbbb);
 pub(crate) enum Told {
     ConnectRequest {
         id: CommunicationId,
+        asked: CommunicationId,
         private_data: Vec<u8>,
         src_port: u16,
     },
@@ -88,7 +89,8 @@ impl Told {
                     Some((header, consumer)) => (header.src_port, consumer),
                     None => (0, req.private_data),
                 };
-                Self::ConnectRequest { id, private_data: trimmed(private_data), src_port }
+                let (asked, private_data) = (req.local_comm_id, trimmed(private_data));
+                Self::ConnectRequest { id, asked, private_data, src_port }
             }
             CmEvent::ConnectResponse { id, qp, rep } => {
                 let private_data = trimmed(rep.private_data);

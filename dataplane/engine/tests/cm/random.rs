@@ -1,7 +1,7 @@
 //! Random runs by seed: two managers, consumers that do as they like, a wire that loses, doubles
 //! and reorders.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use roce_codec::cm::{
     AttributeId, CommunicationId, Mad, Message, PortSpace, RdmaCmServiceId, RejReason, ServiceId,
@@ -24,11 +24,11 @@ struct World {
     now: Instant,
     sides: [Cm<'static>; 2],
     wire: Vec<(Instant, usize, [u8; 256])>,
-    /// Connections whose end is still to come, a side.
-    open: [HashSet<CommunicationId>; 2],
+    /// Connections whose end is still to come, a side; of passive ones, the REQ's ID.
+    open: [HashMap<CommunicationId, Option<CommunicationId>>; 2],
     /// Queue pairs that no connection may take twice at a time.
     next_qpn: u32,
-    /// REQs, by sender and ID, that a consumer was told of.
+    /// The queue pair that answered a REQ, by the REQ's sender and ID.
     accepted: HashMap<(usize, CommunicationId), u32>,
     sent: HashMap<(usize, AttributeId, [u8; 256]), u32>,
     loss: u64,
@@ -50,7 +50,7 @@ impl World {
             now: Instant(1),
             sides,
             wire: Vec::new(),
-            open: [HashSet::new(), HashSet::new()],
+            open: [HashMap::new(), HashMap::new()],
             next_qpn: 2,
             accepted: HashMap::new(),
             sent: HashMap::new(),
@@ -61,7 +61,7 @@ impl World {
 
     /// One of `of`.
     fn one_in(&mut self, of: u64) -> bool {
-        self.random.next_u64() % of == 0
+        self.random.next_u64().is_multiple_of(of)
     }
 
     fn percent(&mut self, percent: u64) -> bool {
@@ -82,7 +82,7 @@ impl World {
                 ..SidrQuery::new(UDP_SERVICE, way)
             };
             if let Ok(id) = self.sides[side].sidr_request(self.now, &query) {
-                self.open[side].insert(id);
+                self.open[side].insert(id, None);
             }
             return;
         }
@@ -96,15 +96,17 @@ impl World {
             ..connect()
         };
         if let Ok(id) = self.sides[side].connect(self.now, &asked) {
-            self.open[side].insert(id);
+            self.open[side].insert(id, None);
         }
     }
 
     fn hear(&mut self, side: usize, told: &Told) {
         let now = self.now;
         match *told {
-            Told::ConnectRequest { id, .. } => {
-                assert!(self.open[side].insert(id), "an ID twice");
+            Told::ConnectRequest { id, asked, .. } => {
+                let twice = self.open[side].values().any(|other| *other == Some(asked));
+                assert!(!twice, "two connections for one REQ");
+                assert_eq!(self.open[side].insert(id, Some(asked)), None, "an ID twice");
                 if self.one_in(6) {
                     let reason = RejReason::CONSUMER_REJECT;
                     self.sides[side].reject(now, id, reason, &[], &[]).unwrap();
@@ -149,7 +151,7 @@ impl World {
             Told::Rejected { id, .. } | Told::Unreachable(id) => {
                 self.counts[2] += 1;
                 if self.sides[side].state(id) == CmState::Idle {
-                    assert!(self.open[side].remove(&id), "it had ended");
+                    assert!(self.open[side].remove(&id).is_some(), "it had ended");
                 }
             }
             Told::TimewaitExit(id) => {
@@ -157,7 +159,7 @@ impl World {
                 assert_eq!(self.sides[side].state(id), CmState::Idle);
             }
             Told::SidrResponse { id, .. } => {
-                assert!(self.open[side].remove(&id), "it had ended");
+                assert!(self.open[side].remove(&id).is_some(), "it had ended");
                 self.counts[3] += 1;
             }
             Told::Disconnected { .. } | Told::Stale(_) => {}
@@ -223,7 +225,7 @@ impl World {
 
     fn established(&self, side: usize) -> Vec<CommunicationId> {
         let cm = &self.sides[side];
-        let ids = self.open[side].iter().copied();
+        let ids = self.open[side].keys().copied();
         ids.filter(|id| cm.state(*id) == CmState::Established).collect()
     }
 }
@@ -248,6 +250,12 @@ fn run(seed: u64) -> [u32; 4] {
     let established = [world.established(0), world.established(1)];
     assert_eq!(established[0].len(), established[1].len(), "half a connection is left");
     for side in 0..2 {
+        // It is the same connections that both ends believe in.
+        for id in &established[side] {
+            if let Some(asked) = world.open[side][id] {
+                assert!(established[1 - side].contains(&asked), "half a connection is left");
+            }
+        }
         assert_eq!(world.open[side].len(), established[side].len(), "neither open nor ended");
         assert_eq!(world.sides[side].in_use(), established[side].len(), "a slot is held");
     }
