@@ -247,3 +247,64 @@ fn calls_out_of_place_are_refused_and_change_nothing() {
     cm.unlisten(SERVICE).unwrap();
     assert_eq!(cm.unlisten(SERVICE), Err(CmCallError::NotListening));
 }
+
+/// The active side asks for time and is never heard of again.
+#[test]
+fn time_that_was_asked_for_runs_out() {
+    let mut pair = Pair::new();
+    let [active, passive] = pair.request(&Connect { max_cm_retries: 1, ..connect() });
+    pair.accept(passive);
+    pair.settle();
+    pair.only(ACTIVE);
+    pair.sides[ACTIVE].delay(pair.now, active, Timeout::new(16), &[]).unwrap();
+    pair.settle();
+    assert_eq!(pair.state(PASSIVE, passive), CmState::MraRepRcvd);
+    pair.lose(PASSIVE, AttributeId::REJ);
+    pair.run();
+    // The REP again, the MRA again, then the end.
+    assert_eq!(
+        (pair.count(PASSIVE, AttributeId::REP), pair.count(ACTIVE, AttributeId::MRA)),
+        (2, 2)
+    );
+    assert_eq!(pair.told[PASSIVE], [Told::Unreachable(passive), Told::TimewaitExit(passive)]);
+}
+
+/// However often the REQ comes, the REP's retries end when they would have.
+#[test]
+fn duplicates_do_not_prolong_the_wait() {
+    let mut pair = Pair::new();
+    let [_, passive] = pair.request(&connect());
+    let req = pair.sent[0].mad;
+    pair.accept(passive);
+    pair.cut(PASSIVE, true);
+    pair.cut(ACTIVE, true);
+    // 4 times 537 ms, and 67 ms in time-wait.
+    for _ in 0..21 {
+        pair.deliver(PASSIVE, &req);
+        pair.run_until(pair.now.add_ns(100_000_000));
+    }
+    pair.run_until(pair.now.add_ns(150_000_000));
+    assert_eq!(pair.told[PASSIVE], [Told::Unreachable(passive), Told::TimewaitExit(passive)]);
+}
+
+/// A slot is held until what it has to say is sent.
+#[test]
+fn a_refusal_is_sent_before_its_slot_is_taken() {
+    let mut pair = Pair::new();
+    pair.sides[PASSIVE] = crate::pair::manager(0xb, 3, 1);
+    pair.sides[PASSIVE].listen(SERVICE, 1).unwrap();
+    let [_, passive] = pair.request(&connect());
+    let cm = &mut pair.sides[PASSIVE];
+    cm.reject(pair.now, passive, RejReason::CONSUMER_REJECT, &[], &[]).unwrap();
+    let back = Connect { path: path(2, 1), ..connect() };
+    assert_eq!(cm.connect(pair.now, &back), Err(CmCallError::NoSlot));
+    let refusal = cm.poll_transmit(pair.now).unwrap();
+    assert_eq!(refusal.attribute, AttributeId::REJ);
+    assert!(cm.connect(pair.now, &back).is_ok());
+}
+
+#[test]
+fn a_manager_may_move_to_another_thread() {
+    fn is_send<T: Send>(_: &T) {}
+    is_send(&Pair::new().sides[0]);
+}

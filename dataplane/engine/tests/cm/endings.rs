@@ -1,7 +1,7 @@
 //! How connections end.
 
 use roce_codec::cm::{AttributeId, Message};
-use roce_engine::cm::CmState;
+use roce_engine::cm::{CmDropReason, CmState};
 
 use crate::pair::{ACTIVE, ACTIVE_QPN, PASSIVE, PASSIVE_QPN, Pair, Told};
 
@@ -48,6 +48,9 @@ fn both_disconnect_at_once() {
     for side in [ACTIVE, PASSIVE] {
         let told = Told::Disconnected { id: ids[side], private_data: vec![] };
         assert_eq!(pair.told[side], [told, Told::TimewaitExit(ids[side])]);
+        // Each takes the other's DREQ for an answer, and answers it.
+        assert_eq!(pair.count(side, AttributeId::DREQ), 1);
+        assert_eq!(pair.count(side, AttributeId::DREP), 1);
     }
     pair.assert_at_rest();
 }
@@ -122,4 +125,26 @@ fn a_dreq_may_come_before_the_rtu() {
     pair.sides[PASSIVE].disconnect(pair.now, passive, &[]).unwrap();
     pair.run();
     pair.assert_at_rest();
+}
+
+/// What the peer said stays until it is polled: what would take its place is dropped, and comes
+/// again.
+#[test]
+fn a_message_waits_for_the_consumer() {
+    let mut pair = Pair::new();
+    let [active, passive] = pair.request(&crate::pair::connect());
+    pair.accept(passive);
+    pair.settle();
+    pair.only(ACTIVE);
+    pair.sides[ACTIVE].ready(pair.now, active, b"go").unwrap();
+    let rtu = pair.sides[ACTIVE].poll_transmit(pair.now).unwrap().mad;
+    pair.sides[ACTIVE].disconnect(pair.now, active, b"bye").unwrap();
+    let dreq = pair.sides[ACTIVE].poll_transmit(pair.now).unwrap().mad;
+    pair.deliver(PASSIVE, &rtu);
+    pair.deliver(PASSIVE, &dreq);
+    assert_eq!(pair.sides[PASSIVE].counters().dropped(CmDropReason::EventPending), 1);
+    let told = pair.wait(PASSIVE);
+    assert_eq!(told, Told::Established { id: passive, private_data: b"go".to_vec() });
+    let told = pair.wait(PASSIVE);
+    assert_eq!(told, Told::DisconnectRequest { id: passive, private_data: b"bye".to_vec() });
 }

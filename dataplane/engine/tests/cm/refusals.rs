@@ -229,6 +229,17 @@ fn who_does_not_know_the_ids_ends_nothing() {
     assert!(!acts(&mut pair, PASSIVE, &rej(active, CommunicationId(1), Other)));
     assert!(!acts(&mut pair, PASSIVE, &rej(CommunicationId(0), passive, OfReq)));
     assert!(!acts(&mut pair, PASSIVE, &rej(active, CommunicationId(0), Other)));
+    // Giving up by the CA GUID is for what is not established.
+    let ari = [0, 0, 0, 0, 0, 0, 0, 0xa];
+    let given_up = Message::Rej(Rej {
+        local_comm_id: active,
+        rejected: Other,
+        reason: RejReason::TIMEOUT,
+        ari_len: 8,
+        ari: &ari,
+        ..Rej::default()
+    });
+    assert!(!acts(&mut pair, PASSIVE, &given_up));
     // Nor does who knows them and is somewhere else.
     let mut mad = [0; MAD_LEN];
     rej(active, passive, OfRep).emit(1, &mut mad).unwrap();

@@ -158,16 +158,19 @@ impl World<'_, '_> {
     fn polite(&mut self, side: usize) {
         let (now, cm) = (self.now, &mut self.sides[side]);
         while let Some(event) = cm.poll_event() {
-            match event {
-                CmEvent::ConnectRequest { id, .. } => {
-                    cm.accept(now, id, &Accept::new(Qpn::new(9), Psn::new(9))).unwrap();
+            let id = match event {
+                CmEvent::ConnectRequest { id, .. }
+                | CmEvent::ConnectResponse { id, .. }
+                | CmEvent::DisconnectRequest { id, .. } => id,
+                _ => continue,
+            };
+            // Its peer may have changed its mind meanwhile.
+            match cm.state(id) {
+                CmState::ReqRcvd => {
+                    cm.accept(now, id, &Accept::new(Qpn::new(9), Psn::new(9))).map(drop).unwrap();
                 }
-                CmEvent::ConnectResponse { id, .. } if cm.state(id) == CmState::RepRcvd => {
-                    cm.ready(now, id, &[]).unwrap();
-                }
-                CmEvent::DisconnectRequest { id, .. } if cm.state(id) == CmState::DreqRcvd => {
-                    cm.disconnect(now, id, &[]).unwrap();
-                }
+                CmState::RepRcvd => cm.ready(now, id, &[]).unwrap(),
+                CmState::DreqRcvd => cm.disconnect(now, id, &[]).unwrap(),
                 _ => {}
             }
         }
