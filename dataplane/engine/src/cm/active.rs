@@ -258,6 +258,9 @@ impl Cm<'_> {
             }
             return Ok(());
         }
+        if is_reserved(rep.local_qpn) {
+            return Err(CmDropReason::Mismatch);
+        }
         if let Some(old) = self.table.find_key(Key::Qp(rep.local_ca_guid, rep.local_qpn)) {
             let row = self.message(index, Input::StaleRep)?;
             self.refuse_rep(tid, rep, from, RejReason::STALE_CONNECTION)?;
@@ -368,4 +371,9 @@ impl Cm<'_> {
             .get(index)
             .map_or((CommunicationId(0), 0), |slot| (slot.remote_id, slot.transaction_id))
     }
+}
+
+/// Whether no connection can be with this queue pair: the management queue pairs and multicast.
+pub(super) fn is_reserved(qpn: Qpn) -> bool {
+    [Qpn::SMI, Qpn::GSI, Qpn::MULTICAST].contains(&qpn)
 }

@@ -15,7 +15,7 @@ pub enum CmDropReason {
     Address,
     /// The connection's state does not take it.
     State,
-    /// It says something the connection did not agree to: another queue pair.
+    /// It names a queue pair that is not the connection's, or can be nobody's.
     Mismatch,
     /// The consumer has not polled the connection's last event. The peer sends it again.
     EventPending,

@@ -6,6 +6,7 @@ use roce_codec::cm::{
 use roce_codec::ib::{PathMtu, Psn, Qpn};
 use roce_codec::net::source_port_from_flow_label;
 
+use super::active::is_reserved;
 use super::answer::Ari;
 use super::attributes::QpAttributes;
 use super::slot::ListenSlot;
@@ -160,7 +161,7 @@ impl Cm<'_> {
         if !matches!(req.transport, TransportType::Rc | TransportType::Uc) {
             return Err((RejReason::INVALID_TRANSPORT, Ari::None));
         }
-        if [Qpn::SMI, Qpn::GSI, Qpn::MULTICAST].contains(&req.local_qpn) {
+        if is_reserved(req.local_qpn) {
             return Err((RejReason::UNSUPPORTED_REQUEST, Ari::None));
         }
         if req.primary.remote_gid.ip() != from.src {

@@ -9,5 +9,6 @@ mod datagrams;
 mod duplicates;
 mod endings;
 mod hostile;
+mod queue_pairs;
 mod random;
 mod refusals;

@@ -271,6 +271,26 @@ fn a_dreq_for_another_queue_pair_ends_nothing() {
     assert!(acts(&mut pair, PASSIVE, &dreq(PASSIVE_QPN.get())));
 }
 
+/// Neither a REP of QP 1, to which we would send as a stranger's connection manager.
+#[test]
+fn a_rep_of_a_management_queue_pair_connects_nothing() {
+    let mut pair = Pair::new();
+    let [remote_comm_id, local_comm_id] = pair.request(&connect());
+    let rep = |qpn| {
+        Message::Rep(Rep {
+            local_comm_id,
+            remote_comm_id,
+            local_qpn: Qpn::new(qpn),
+            ..Rep::default()
+        })
+    };
+    for qpn in [0, 1, 0xff_ffff] {
+        assert!(!acts(&mut pair, ACTIVE, &rep(qpn)));
+    }
+    assert_eq!(pair.state(ACTIVE, remote_comm_id), CmState::ReqSent);
+    assert!(acts(&mut pair, ACTIVE, &rep(2)));
+}
+
 /// A peer may ask for 2.4 hours; it gets 69 s.
 #[test]
 fn the_longest_wait_is_ours_to_say() {
