@@ -235,12 +235,14 @@ impl Cm<'_> {
     ) -> Handled {
         let found = self.connection(rep.remote_comm_id, None, from).and_then(|index| {
             let slot = self.table.get(index).ok_or(CmDropReason::UnknownConnection)?;
-            let first = matches!(slot.state, CmState::ReqSent | CmState::RepWait);
-            if slot.active && !slot.datagram && (first || slot.remote_id == rep.local_comm_id) {
-                Ok((index, first))
-            } else {
-                Err(CmDropReason::UnknownConnection)
+            if !slot.active || slot.datagram {
+                return Err(CmDropReason::State);
             }
+            let first = matches!(slot.state, CmState::ReqSent | CmState::RepWait);
+            if !first && slot.remote_id != rep.local_comm_id {
+                return Err(CmDropReason::UnknownConnection);
+            }
+            Ok((index, first))
         });
         let (index, first) = match found {
             Ok(found) => found,

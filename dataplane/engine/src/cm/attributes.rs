@@ -23,7 +23,7 @@ pub struct QpAttributes {
     pub rq_psn: Psn,
     /// The first PSN we send: what the peer said in its message.
     pub sq_psn: Psn,
-    /// How long our requester waits for an acknowledgement.
+    /// How long our requester waits for an acknowledgement; code 0 is for ever.
     pub timeout: Timeout,
     /// Times our requester sends again without progress, 0 to 7.
     pub retry_cnt: u8,

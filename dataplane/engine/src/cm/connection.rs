@@ -103,9 +103,9 @@ impl Cm<'_> {
 
     /// Sends what was sent last once more.
     pub(super) fn send_again(&mut self, index: u32) {
-        if let Some(slot) = self.table.get_mut(index)
-            && !core::mem::replace(&mut slot.outgoing, true)
-        {
+        let Some(slot) = self.table.get_mut(index) else { return };
+        slot.outgoing = true;
+        if !core::mem::replace(&mut slot.queued, true) {
             self.table.push(Queue::Outgoing, index);
         }
     }
@@ -120,6 +120,10 @@ impl Cm<'_> {
         let queue_event = tell && slot.events.is_empty();
         if tell {
             slot.events.push(row.tell);
+        }
+        if row.to != row.from {
+            // What the old state had still to say is out of date.
+            slot.outgoing = false;
         }
         let wait_ns = match row.to {
             CmState::ReqSent | CmState::RepSent | CmState::DreqSent | CmState::SidrReqSent => {
@@ -158,7 +162,7 @@ impl Cm<'_> {
         if let Some(slot) = self.table.get(index)
             && slot.live
             && slot.state == CmState::Idle
-            && !slot.outgoing
+            && !slot.queued
             && slot.events.is_empty()
         {
             self.table.give(index);

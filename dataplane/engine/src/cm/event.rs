@@ -43,7 +43,7 @@ pub enum CmEvent<'a> {
         /// From the peer's consumer.
         private_data: &'a [u8],
     },
-    /// The peer refuses, or has given up. If a REP had come or gone,
+    /// The peer refuses, or has given up. If a REP had been taken or had gone,
     /// [`CmEvent::TimewaitExit`] follows; otherwise the ID ends here.
     Rejected {
         /// The connection.

@@ -30,6 +30,40 @@
 //! that belongs to no connection holds one answer slot until the answer is sent. Nothing that
 //! comes in sends more than one MAD, and the times a peer may ask us to wait are bounded by
 //! [`CmConfig::max_wait`].
+//!
+//! ```
+//! use roce_codec::cm::{CaGuid, Mad, PortSpace, RdmaCmServiceId};
+//! use roce_codec::ib::{Psn, Qpn};
+//! use roce_engine::cm::{Accept, Cm, CmConfig, CmEvent, Connect, StaticCmStorage};
+//! use roce_engine::{Instant, Path, SeededEntropy};
+//!
+//! let mut storage = [const { StaticCmStorage::<8, 1, 4>::EMPTY }; 2];
+//! let [one, other] = &mut storage;
+//! let mut client = Cm::new(CmConfig::new(CaGuid(1)), one.lend(), &mut SeededEntropy::new(1));
+//! let mut server = Cm::new(CmConfig::new(CaGuid(2)), other.lend(), &mut SeededEntropy::new(2));
+//! let there = Path {
+//!     src: "192.0.2.1".parse()?,
+//!     dst: "192.0.2.2".parse()?,
+//!     src_port: 0xc000,
+//!     ..Path::EMPTY
+//! };
+//! let back = Path { src: there.dst, dst: there.src, ..there };
+//! let rping = RdmaCmServiceId { port_space: PortSpace::TCP, port: 7174 }.into();
+//! let now = Instant::ZERO;
+//!
+//! server.listen(rping, 4)?;
+//! client.connect(now, &Connect::new(rping, there, Qpn::new(0x11), Psn::new(100)))?;
+//! let req = client.poll_transmit(now).expect("the REQ");
+//! server.handle_mad(now, &Mad::parse(&req.mad)?, &back);
+//! let Some(CmEvent::ConnectRequest { id, .. }) = server.poll_event() else { panic!() };
+//! server.accept(now, id, &Accept::new(Qpn::new(0x22), Psn::new(7)))?;
+//! let rep = server.poll_transmit(now).expect("the REP");
+//! client.handle_mad(now, &Mad::parse(&rep.mad)?, &there);
+//! let Some(CmEvent::ConnectResponse { id, qp, .. }) = client.poll_event() else { panic!() };
+//! assert_eq!((qp.dest_qpn, qp.sq_psn, qp.rq_psn), (Qpn::new(0x22), Psn::new(7), Psn::new(100)));
+//! client.ready(now, id, &[])?; // and the RTU goes out
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod active;
 mod answer;
@@ -263,7 +297,11 @@ impl<'s> Cm<'s> {
         self.advance(now);
         while let Some(index) = self.table.pop(Queue::Outgoing) {
             let Some(slot) = self.table.get_mut(index) else { continue };
-            slot.outgoing = false;
+            slot.queued = false;
+            if !core::mem::take(&mut slot.outgoing) {
+                self.release_if_done(index);
+                continue;
+            }
             let transmit =
                 CmTransmit { path: slot.path, attribute: slot.sent_kind, mad: slot.sent };
             self.counters.sent += 1;

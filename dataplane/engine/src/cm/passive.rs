@@ -200,7 +200,7 @@ impl Cm<'_> {
         Ok(())
     }
 
-    /// A REQ from a queue pair that we believe to be connected to (IBTA Vol. 1, 12.9.8.3.1): it
+    /// A REQ from a queue pair that we believe to be connected to (IBTA Vol. 1, 12.9.8): it
     /// is refused, and the connection of which its sender has forgotten is ended, so that
     /// another try succeeds.
     fn refuse_stale_req(&mut self, old: u32, tid: u64, req: &Req<'_>, from: &Path) -> Handled {

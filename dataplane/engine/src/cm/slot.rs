@@ -67,6 +67,9 @@ pub struct CmSlot {
     pub(super) retries_left: u8,
     /// The listener's index and epoch.
     pub(super) listener: (usize, u32),
+    /// It stands in the queue of those that send.
+    pub(super) queued: bool,
+    /// It still has something to send when its turn comes.
     pub(super) outgoing: bool,
     pub(super) events: Events,
     /// The message sent last.
@@ -110,6 +113,7 @@ impl CmSlot {
         max_retries: 0,
         retries_left: 0,
         listener: (usize::MAX, 0),
+        queued: false,
         outgoing: false,
         events: Events::NONE,
         sent_kind: AttributeId(0),
@@ -258,5 +262,28 @@ impl HeapCmStorage {
             listeners: &mut self.listeners,
             answers: &mut self.answers,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_as_large_as_the_storage_says() {
+        let bytes = size_of::<CmSlot>() + size_of::<TimerNode>() + size_of::<CmBucket>();
+        assert!((700..=850).contains(&bytes), "{bytes}");
+    }
+
+    #[test]
+    fn events_come_in_order() {
+        let mut events = Events::NONE;
+        assert_eq!(events.pop(), Tell::Nothing);
+        events.push(Tell::Established);
+        events.push(Tell::Stale);
+        assert_eq!(events.pop(), Tell::Established);
+        events.push(Tell::TimewaitExit);
+        assert_eq!([events.pop(), events.pop()], [Tell::Stale, Tell::TimewaitExit]);
+        assert!(events.is_empty());
     }
 }

@@ -1,6 +1,8 @@
 //! Resolution of datagram services.
 
-use roce_codec::cm::{AttributeId, Message, PortSpace, RdmaCmServiceId, ServiceId, SidrStatus};
+use roce_codec::cm::{
+    AttributeId, Message, PortSpace, RdmaCmServiceId, RejReason, ServiceId, SidrStatus,
+};
 use roce_codec::ib::{QKey, Qpn};
 use roce_engine::cm::{CmCallError, CmState, SidrAnswer, SidrQuery};
 
@@ -39,6 +41,8 @@ fn a_service_is_found() {
     pair.deliver(PASSIVE, &mad);
     pair.settle();
     pair.silent(PASSIVE);
+    let counters = pair.sides[PASSIVE].counters();
+    assert_eq!((counters.acted_on, counters.duplicates), (2, 1));
     pair.sides[PASSIVE].sidr_reply(pair.now, id, &ANSWER).unwrap();
     pair.settle();
     assert_eq!(
@@ -101,5 +105,15 @@ fn nobody_answers() {
     pair.run();
     assert_eq!(pair.only(ACTIVE), Told::Unreachable(id));
     assert_eq!(pair.count(ACTIVE, AttributeId::SIDR_REQ), 4);
+    pair.assert_at_rest();
+}
+
+#[test]
+fn who_asks_may_give_up() {
+    let mut pair = Pair::new();
+    let id = pair.sides[ACTIVE].sidr_request(pair.now, &query()).unwrap();
+    pair.sides[ACTIVE].reject(pair.now, id, RejReason::CONSUMER_REJECT, &[], &[]).unwrap();
+    pair.run();
+    assert_eq!(pair.sent.len(), 0, "there is nothing to say");
     pair.assert_at_rest();
 }

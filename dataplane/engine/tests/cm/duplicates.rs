@@ -1,6 +1,6 @@
 //! What comes twice is answered twice and done once.
 
-use roce_codec::cm::{AttributeId, Mad, Message, RejReason};
+use roce_codec::cm::{AttributeId, Mad, Message, RejReason, Timeout};
 use roce_engine::cm::{CmState, Connect};
 
 use crate::pair::{ACTIVE, PASSIVE, PASSIVE_PSN, PASSIVE_QPN, Pair, SERVICE, Told, connect, path};
@@ -142,11 +142,22 @@ fn a_stranger_cannot_make_a_connection_stale() {
 /// A REP from a queue pair that another connection of ours has is stale, too.
 #[test]
 fn a_rep_from_a_queue_pair_in_use_is_stale() {
+    for delayed in [false, true] {
+        stale_rep(delayed);
+    }
+}
+
+fn stale_rep(delayed: bool) {
     let mut pair = Pair::new();
     let [old, _] = pair.establish();
     pair.sides[PASSIVE] = crate::pair::manager(0xb, 78, 8);
     pair.sides[PASSIVE].listen(SERVICE, 1).unwrap();
     let [id, passive] = pair.request(&Connect { qpn: roce_codec::ib::Qpn::new(0x99), ..connect() });
+    if delayed {
+        pair.sides[PASSIVE].delay(pair.now, passive, Timeout::new(16), &[]).unwrap();
+        pair.settle();
+        assert_eq!(pair.state(ACTIVE, id), CmState::RepWait);
+    }
     let accept = roce_engine::cm::Accept::new(PASSIVE_QPN, PASSIVE_PSN);
     pair.sides[PASSIVE].accept(pair.now, passive, &accept).unwrap();
     pair.settle();
@@ -159,4 +170,24 @@ fn a_rep_from_a_queue_pair_in_use_is_stale() {
     assert_eq!(reason, RejReason::STALE_CONNECTION);
     pair.run();
     pair.assert_at_rest();
+}
+
+/// The answer comes when the message is about to be sent again: it is not.
+#[test]
+fn an_answer_takes_back_what_was_to_be_sent_again() {
+    let mut pair = Pair::new();
+    let [active, passive] = pair.request(&connect());
+    pair.accept(passive);
+    let rep = pair.sides[PASSIVE].poll_transmit(pair.now).unwrap().mad;
+    let due = pair.sides[ACTIVE].poll_timeout().unwrap().add_ns(1_000_000_000);
+    pair.now = due;
+    let _ = pair.sides[ACTIVE].handle_timeout(due);
+    pair.deliver(ACTIVE, &rep);
+    assert_eq!(pair.state(ACTIVE, active), CmState::RepRcvd);
+    assert_eq!(pair.sides[ACTIVE].counters().retransmitted, 1);
+    assert_eq!(pair.sides[ACTIVE].poll_transmit(due), None);
+    pair.sides[ACTIVE].ready(due, active, &[]).unwrap();
+    let rtu = pair.sides[ACTIVE].poll_transmit(due).unwrap();
+    assert_eq!(rtu.attribute, AttributeId::RTU);
+    assert_eq!(pair.sides[ACTIVE].poll_transmit(due), None, "once");
 }

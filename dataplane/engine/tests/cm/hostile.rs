@@ -1,14 +1,13 @@
 //! A peer that sends whatever it likes: nothing panics, nothing is held for ever, nothing
 //! is sent but one MAD for each that came.
 
-use roce_codec::cm::{
-    AttributeId, CommunicationId, MAD_LEN, Mad, MadHeader, RejReason, SidrStatus, Timeout,
-};
+use roce_codec::cm::{AttributeId, MAD_LEN, Mad, MadHeader, RejReason, SidrStatus};
 use roce_codec::ib::{QKey, Qpn};
-use roce_engine::cm::{Accept, Cm, CmState, Connect, SidrAnswer};
+use roce_engine::cm::{Cm, CmState, SidrAnswer};
 use roce_engine::{Instant, SeededEntropy};
 
-use crate::pair::{PASSIVE_PSN, PASSIVE_QPN, Pair, SERVICE, Told, connect, manager, path};
+use crate::pair::{SERVICE, path};
+use crate::states::{Brought, brought_to};
 
 const REFUSAL: SidrAnswer<'static> =
     SidrAnswer { status: SidrStatus::REJECTED, qpn: Qpn::new(0), qkey: QKey(0), private_data: &[] };
@@ -52,114 +51,25 @@ fn message(random: &mut SeededEntropy, ids: &[u32]) -> [u8; MAD_LEN] {
     mad
 }
 
-/// Brings a fresh manager at 192.0.2.1 into a state, its peer 192.0.2.2.
-fn brought_to(state: CmState, now: Instant) -> (Cm<'static>, Vec<u32>) {
-    let mut pair = Pair::new();
-    pair.now = now;
-    // Sides change places: the one under test is always 192.0.2.1.
-    pair.sides[0].listen(SERVICE, 4).unwrap();
-    let mut peer = manager(0xb, 3, 8);
-    let mut one = manager(0xa, 4, 8);
-    one.listen(SERVICE, 4).unwrap();
-    let pass = |from: &mut Cm<'static>, to: &mut Cm<'static>, way| {
-        while let Some(transmit) = from.poll_transmit(now) {
-            to.handle_mad(now, &Mad::parse(&transmit.mad).unwrap(), &way);
-        }
-    };
-    let id_in = |cm: &mut Cm<'static>| match cm.poll_event().map(|event| Told::from(&event)) {
-        Some(Told::ConnectRequest { id, .. } | Told::ConnectResponse { id, .. }) => id,
-        other => panic!("{other:?}"),
-    };
-    let accept = Accept::new(PASSIVE_QPN, PASSIVE_PSN);
-    use CmState::*;
-    let passive = matches!(state, ReqRcvd | MraReqSent | RepSent | MraRepRcvd);
-    let mut ids = Vec::new();
-    if passive {
-        let asked = Connect { path: path(2, 1), ..connect() };
-        ids.push(peer.connect(now, &asked).unwrap());
-        pass(&mut peer, &mut one, path(1, 2));
-        let id = id_in(&mut one);
-        ids.push(id);
-        match state {
-            MraReqSent => one.delay(now, id, Timeout::new(10), &[]).unwrap(),
-            RepSent | MraRepRcvd => {
-                one.accept(now, id, &accept).unwrap();
-                if state == MraRepRcvd {
-                    pass(&mut one, &mut peer, path(2, 1));
-                    let active = id_in(&mut peer);
-                    peer.delay(now, active, Timeout::new(10), &[]).unwrap();
-                    pass(&mut peer, &mut one, path(1, 2));
-                }
-            }
-            _ => {}
-        }
-        assert_eq!(one.state(id), state);
-    } else if state != Idle {
-        peer.listen(SERVICE, 4).unwrap();
-        let id = one.connect(now, &connect()).unwrap();
-        ids.push(id);
-        let after = [RepWait, RepRcvd, MraRepSent, Established, DreqSent, DreqRcvd, Timewait];
-        if after.contains(&state) {
-            pass(&mut one, &mut peer, path(2, 1));
-            let other = id_in(&mut peer);
-            ids.push(other);
-            if state == RepWait {
-                peer.delay(now, other, Timeout::new(10), &[]).unwrap();
-            } else {
-                peer.accept(now, other, &accept).unwrap();
-            }
-            pass(&mut peer, &mut one, path(1, 2));
-            if state != RepWait {
-                assert_eq!(id_in(&mut one), id);
-            }
-            if state == MraRepSent {
-                one.delay(now, id, Timeout::new(10), &[]).unwrap();
-            }
-            if [Established, DreqSent, DreqRcvd, Timewait].contains(&state) {
-                one.ready(now, id, &[]).unwrap();
-                pass(&mut one, &mut peer, path(2, 1));
-                let _ = peer.poll_event();
-            }
-            if state == DreqRcvd || state == Timewait {
-                peer.disconnect(now, other, &[]).unwrap();
-                pass(&mut peer, &mut one, path(1, 2));
-                let _ = one.poll_event();
-            }
-            if state == DreqSent || state == Timewait {
-                one.disconnect(now, id, &[]).unwrap();
-            }
-        }
-        assert_eq!(one.state(id), state);
-    }
-    let ids = ids.iter().map(|CommunicationId(id)| *id).chain([0x11, 0xa, 0xb, 0]).collect();
-    (one, ids)
-}
-
 /// Every message there is, true and mutilated, in every state.
 #[test]
 fn any_message_in_any_state() {
     use CmState::*;
     let states = [
-        Idle,
-        ReqSent,
-        RepWait,
-        ReqRcvd,
-        MraReqSent,
-        RepSent,
-        MraRepRcvd,
-        RepRcvd,
-        MraRepSent,
-        Established,
-        DreqSent,
-        DreqRcvd,
-        Timewait,
+        (false, &[Idle, ReqSent, RepWait, RepRcvd, MraRepSent][..]),
+        (true, &[ReqRcvd, MraReqSent, RepSent, MraRepRcvd]),
+        (false, &[Established, DreqSent, DreqRcvd, Timewait]),
+        (true, &[Established, DreqSent, DreqRcvd, Timewait]),
     ];
     let mut random = SeededEntropy::new(1);
     let mut accepted = 0;
-    for state in states {
+    for (passive, state) in
+        states.into_iter().flat_map(|(side, of)| of.iter().map(move |s| (side, *s)))
+    {
         for _ in 0..60 {
             let mut now = Instant(1_000_000);
-            let (mut cm, ids) = brought_to(state, now);
+            let Brought { mut cm, ours, theirs, .. } = brought_to(state, passive, now);
+            let ids = [ours.0, theirs.0, 0x11, 0xa, 0xb, 0];
             let owed = std::iter::from_fn(|| cm.poll_transmit(now)).count();
             assert!(owed <= 1);
             for _ in 0..100 {

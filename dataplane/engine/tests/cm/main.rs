@@ -12,3 +12,5 @@ mod hostile;
 mod queue_pairs;
 mod random;
 mod refusals;
+mod states;
+mod table;
