@@ -27,9 +27,9 @@
 //!
 //! **What a peer can cost.** A connection that is not established holds one slot, and a listener
 //! has at most its backlog of them; a further REQ is rejected for want of resources. A message
-//! that belongs to no connection holds one answer slot until the answer is sent. Nothing that
-//! comes in sends more than one MAD, and the times a peer may ask us to wait are bounded by
-//! [`CmConfig::max_wait`].
+//! that belongs to no connection holds one answer slot until the answer is sent. A message makes
+//! us send one MAD at most; two if it shows that the peer has forgotten a connection. The times a
+//! peer may ask us to wait are bounded by [`CmConfig::max_wait`].
 //!
 //! ```
 //! use roce_codec::cm::{CaGuid, Mad, PortSpace, RdmaCmServiceId};

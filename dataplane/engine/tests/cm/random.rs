@@ -4,14 +4,16 @@
 use std::collections::HashMap;
 
 use roce_codec::cm::{
-    AttributeId, CommunicationId, Mad, Message, PortSpace, RdmaCmServiceId, RejReason, ServiceId,
-    SidrStatus, Timeout,
+    AttributeId, CaGuid, CommunicationId, Mad, Message, PortSpace, RdmaCmServiceId, RejReason,
+    ServiceId, SidrStatus, Timeout,
 };
 use roce_codec::ib::{Psn, QKey, Qpn};
-use roce_engine::cm::{Accept, Cm, CmState, Connect, SidrAnswer, SidrQuery};
+use roce_engine::cm::{
+    Accept, Cm, CmConfig, CmState, Connect, HeapCmStorage, SidrAnswer, SidrQuery,
+};
 use roce_engine::{Instant, SeededEntropy};
 
-use crate::pair::{SERVICE, Told, connect, manager, path};
+use crate::pair::{SERVICE, Told, connect, path};
 
 const UDP_SERVICE: ServiceId =
     RdmaCmServiceId { port_space: PortSpace::UDP, port: 7174 }.to_service_id();
@@ -19,10 +21,10 @@ const UDP_SERVICE: ServiceId =
 /// Messages are sent 15 times again at most, so that no run fails for its losses alone.
 const RETRIES: u8 = 15;
 
-struct World {
+struct World<'s> {
     random: SeededEntropy,
     now: Instant,
-    sides: [Cm<'static>; 2],
+    sides: [Cm<'s>; 2],
     wire: Vec<(Instant, usize, [u8; 256])>,
     /// Connections whose end is still to come, a side; of passive ones, the REQ's ID.
     open: [HashMap<CommunicationId, Option<CommunicationId>>; 2],
@@ -35,11 +37,14 @@ struct World {
     counts: [u32; 4],
 }
 
-impl World {
-    fn new(seed: u64) -> Self {
+impl<'s> World<'s> {
+    fn new(seed: u64, [one, other]: &'s mut [HeapCmStorage; 2]) -> Self {
         let mut random = SeededEntropy::new(seed);
         let [a, b] = [random.next_u64(), random.next_u64()];
-        let mut sides = [manager(0xa, a, 6), manager(0xb, b, 6)];
+        let mut sides = [(0xa, one, a), (0xb, other, b)].map(|(guid, storage, seed)| {
+            let config = CmConfig::new(CaGuid(guid));
+            Cm::new(config, storage.lend(), &mut SeededEntropy::new(seed))
+        });
         for cm in &mut sides {
             cm.listen(SERVICE, 3).unwrap();
             cm.listen(UDP_SERVICE, 2).unwrap();
@@ -231,7 +236,8 @@ impl World {
 }
 
 fn run(seed: u64) -> [u32; 4] {
-    let mut world = World::new(seed);
+    let mut storage = [HeapCmStorage::new(6, 4, 8), HeapCmStorage::new(6, 4, 8)];
+    let mut world = World::new(seed, &mut storage);
     for _ in 0..8 {
         let side = if world.one_in(2) { 0 } else { 1 };
         world.connect(side);
@@ -281,14 +287,13 @@ fn run(seed: u64) -> [u32; 4] {
     world.counts
 }
 
+/// 3000 runs; `CM_SEEDS` says how many otherwise, `CM_SEED` which one.
 #[test]
 fn by_seed() {
-    let seeds = match std::env::var("CM_SEED") {
-        Ok(seed) => {
-            let seed = seed.parse().expect("CM_SEED is a number");
-            seed..seed + 1
-        }
-        Err(_) => 0..3000,
+    let number = |name| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
+    let seeds: std::ops::Range<u64> = match (number("CM_SEED"), number("CM_SEEDS")) {
+        (Some(seed), _) => seed..seed + 1,
+        (None, count) => 0..count.unwrap_or(3000),
     };
     let mut total = [0; 4];
     for seed in seeds {
@@ -301,7 +306,7 @@ fn by_seed() {
     }
     // The runs do reach what they are about.
     println!("rejected by consumers, established, ended early, resolved: {total:?}");
-    if std::env::var("CM_SEED").is_err() {
+    if number("CM_SEED").is_none() {
         assert!(total.iter().all(|count| *count > 100), "{total:?}");
     }
 }
