@@ -269,3 +269,84 @@ impl<'s> Table<'s> {
         Some(index)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cm::slot::StaticCmStorage;
+    use crate::config::SeededEntropy;
+
+    /// Against a plain list: what was indexed is found by either key, what was taken out is not,
+    /// in buckets so few that they are shared.
+    #[test]
+    fn connections_are_found_by_their_keys() {
+        let mut storage = StaticCmStorage::<16, 0, 0>::EMPTY;
+        let mut lent = storage.lend();
+        lent.buckets = lent.buckets.get_mut(..3).unwrap();
+        let mut table = Table::new(&mut lent, 5);
+        assert_eq!(table.slot_bits, 4);
+        let mut random = SeededEntropy::new(6);
+        let mut model: Vec<(u32, u32, CaGuid)> = Vec::new();
+        for round in 0..20_000_u32 {
+            if random.next_u64().is_multiple_of(2) {
+                let Some(index) = table.take() else {
+                    assert_eq!(model.len(), 16);
+                    continue;
+                };
+                let guid = CaGuid(random.next_u64() % 4);
+                let slot = table.get_mut(index).unwrap();
+                slot.remote_guid = guid;
+                slot.remote_id = CommunicationId(round);
+                slot.qp.dest_qpn = Qpn::new(round);
+                table.index_by_id(index);
+                table.index_by_qp(index);
+                // Twice is once.
+                table.index_by_qp(index);
+                model.push((index, round, guid));
+            } else if !model.is_empty() {
+                let at = usize::try_from(random.next_u64()).unwrap() % model.len();
+                let (index, round, guid) = model.swap_remove(at);
+                table.unindex(index);
+                table.unindex(index);
+                table.give(index);
+                assert_eq!(table.find_key(Key::Id(guid, CommunicationId(round))), None);
+                assert_eq!(table.find_key(Key::Qp(guid, Qpn::new(round))), None);
+            }
+            assert_eq!(table.live, model.len());
+            for &(index, round, guid) in &model {
+                assert_eq!(table.find_key(Key::Id(guid, CommunicationId(round))), Some(index));
+                assert_eq!(table.find_key(Key::Qp(guid, Qpn::new(round))), Some(index));
+                let another = CaGuid(guid.0 + 9);
+                assert_eq!(table.find_key(Key::Id(another, CommunicationId(round))), None);
+            }
+        }
+    }
+
+    #[test]
+    fn without_buckets_there_are_no_connections() {
+        let mut storage = StaticCmStorage::<2, 0, 0>::EMPTY;
+        let mut lent = storage.lend();
+        lent.buckets = &mut [];
+        let mut table = Table::new(&mut lent, 5);
+        assert_eq!(table.take(), None);
+        assert_eq!(table.find_key(Key::Qp(CaGuid(1), Qpn::new(2))), None);
+    }
+
+    #[test]
+    fn queues_keep_order() {
+        let mut storage = StaticCmStorage::<3, 0, 0>::EMPTY;
+        let mut table = Table::new(&mut storage.lend(), 5);
+        for _ in 0..3 {
+            table.take().unwrap();
+        }
+        for index in [2, 0, 1] {
+            table.push(Queue::Outgoing, index);
+        }
+        table.push(Queue::Telling, 0);
+        assert_eq!(table.pop(Queue::Outgoing), Some(2));
+        table.push(Queue::Outgoing, 2);
+        let rest: Vec<_> = std::iter::from_fn(|| table.pop(Queue::Outgoing)).collect();
+        assert_eq!(rest, [0, 1, 2]);
+        assert_eq!((table.pop(Queue::Telling), table.pop(Queue::Telling)), (Some(0), None));
+    }
+}
