@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 mod backing;
+pub mod cm;
 mod completer;
 mod config;
 mod counters;
