@@ -1,6 +1,6 @@
 //! What the manager says takes real queue pairs to RTS, towards each other.
 
-use roce_codec::ib::{PKey, Psn, Qpn, RnrTimer};
+use roce_codec::ib::{PKey, Psn, Qpn, RnrTimer, Service};
 use roce_engine::cm::{Accept, Connect, QpAttributes};
 use roce_engine::{
     Access, Config, Engine, HeapStorage, Limits, ModifyQp, QpInit, QpState, SeededEntropy,
@@ -23,6 +23,7 @@ fn engine(seed: u64) -> (Engine<'static>, Qpn) {
     let mut engine = Engine::new(Config::DEFAULT, storage.lend());
     let (pd, cq) = (engine.alloc_pd(), engine.create_cq(4).unwrap());
     let init = QpInit {
+        service: Service::Rc,
         pd,
         send_cq: cq,
         recv_cq: cq,
