@@ -7,15 +7,15 @@
 //!     14  Ethernet  destination, source, EtherType
 //!  4 a tag          0 to 3 tags, 802.1Q and 802.1ad
 //! ┌─ what the ICRC covers, variant fields as ones ───────────────────────────────┐
-//! │   20  IPv4      no options, no fragments     or 40  IPv6  no extension header │
-//! │    8  UDP       destination port 4791                                         │
-//! │   12  BTH       opcode, P_Key, destination QP, AckReq, PSN                    │
-//! │ 0-40  extended transport headers, by opcode, in this order:                   │
-//! │        4 RDETH    8 DETH     4 XRCETH   4 FETH       16 RETH                  │
-//! │       28 AtomicETH   4 AETH   8 AtomicAckETH   4 ImmDt   4 IETH               │
-//! │ 0-4K  payload   up to the path MTU; of a UD SEND to QP 1, a MAD               │
-//! │  0-3  pad       to a multiple of four                                         │
-//! └───────────────────────────────────────────────────────────────────────────────┘
+//! │   20  IPv4      no options, no fragments     or 40  IPv6  no extension header│
+//! │    8  UDP       destination port 4791                                        │
+//! │   12  BTH       opcode, P_Key, destination QP, AckReq, PSN                   │
+//! │ 0-40  extended transport headers, by opcode, in this order:                  │
+//! │        4 RDETH    8 DETH     4 XRCETH   4 FETH       16 RETH                 │
+//! │       28 AtomicETH   4 AETH   8 AtomicAckETH   4 ImmDt   4 IETH              │
+//! │ 0-4K  payload   up to the path MTU; of a UD SEND to QP 1, a MAD              │
+//! │  0-3  pad       to a multiple of four                                        │
+//! └──────────────────────────────────────────────────────────────────────────────┘
 //!      4  ICRC      CRC-32, least significant byte first
 //!      -  trailer   Ethernet padding
 //! ```
@@ -60,9 +60,6 @@
 //! assert_eq!(frame.pad().len(), 3);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-//!
-//! What is not RoCEv2 on the same wires: [`NativeFrame`] is native InfiniBand and RoCE v1,
-//! [`net::MacControl`] the PAUSE and PFC frames, [`Packet`] whichever of them an Ethernet frame is.
 //!
 //! Nothing here believes a packet: `parse` finds the layers and checks that their lengths agree.
 //! Whether the ICRC holds, and whether the queue pair may do what the packet asks, are separate
