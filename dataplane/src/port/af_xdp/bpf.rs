@@ -13,6 +13,8 @@ use crate::sys;
 const MAP_CREATE: c_int = 0;
 const MAP_UPDATE_ELEM: c_int = 2;
 const PROG_LOAD: c_int = 5;
+/// Nothing breaks the verifier off so often in a row.
+const LOAD_ATTEMPTS: u32 = 16;
 const PROG_GET_FD_BY_ID: c_int = 13;
 const OBJ_GET_INFO_BY_FD: c_int = 15;
 const LINK_CREATE: c_int = 28;
@@ -193,7 +195,19 @@ pub(super) fn load_program(
         prog_ifindex: 0,
         expected_attach_type: ATTACH_TYPE_XDP,
     };
-    bpf_fd(PROG_LOAD, &mut attribute)
+    persist(|| bpf_fd(PROG_LOAD, &mut attribute))
+}
+
+/// Runs the verifier again where it was broken off: it gives way to a signal with EAGAIN.
+fn persist<T>(mut load: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let mut left = LOAD_ATTEMPTS;
+    loop {
+        left -= 1;
+        match load() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && left > 0 => {}
+            result => return result,
+        }
+    }
 }
 
 /// Attaches a program to an interface for as long as the descriptor returned is open.
@@ -292,5 +306,29 @@ pub(super) mod test_run {
         };
         bpf(PROG_TEST_RUN, &mut attribute)?;
         Ok((attribute.retval, attribute.duration))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_that_is_broken_off_is_tried_again() {
+        for (failures, expected) in [(0, true), (1, true), (15, true), (16, false)] {
+            let mut tried = 0;
+            let result = persist(|| {
+                tried += 1;
+                let broken_off = Err(io::Error::from_raw_os_error(libc::EAGAIN));
+                if tried > failures { Ok(()) } else { broken_off }
+            });
+            assert_eq!((result.is_ok(), tried), (expected, 16.min(failures + 1)));
+        }
+        let mut tried = 0;
+        let refused: io::Result<()> = persist(|| {
+            tried += 1;
+            Err(io::Error::from_raw_os_error(libc::EPERM))
+        });
+        assert_eq!((refused.unwrap_err().raw_os_error(), tried), (Some(libc::EPERM), 1));
     }
 }
