@@ -116,14 +116,17 @@ impl Ipv4 {
     /// The header checksum that belongs to the other fields (RFC 1071).
     #[must_use]
     pub fn computed_checksum(&self) -> u16 {
-        let word = |high: u8, low: u8| u32::from(u16::from_be_bytes([high, low]));
-        let address = |octets: [u8; 4]| word(octets[0], octets[1]) + word(octets[2], octets[3]);
-        // From the values, not from bytes just written: those would have to reach memory first.
-        let mut sum = word(VERSION_IHL, self.dscp_ecn)
+        let high = |byte: u8| u32::from(byte) << 8;
+        let address = |[a, b, c, d]: [u8; 4]| high(a) + u32::from(b) + high(c) + u32::from(d);
+        // From the values, byte by byte: bytes that lie together were perhaps just written one by
+        // one, and would have to reach memory before they can be read as a word.
+        let mut sum = high(VERSION_IHL)
+            + high(self.ttl)
             + u32::from(self.total_len)
+            + u32::from(self.dscp_ecn)
             + u32::from(self.identification)
+            + u32::from(self.protocol)
             + u32::from(self.flags_fragment)
-            + word(self.ttl, self.protocol)
             + address(self.src.octets())
             + address(self.dst.octets());
         // Nine 16-bit words overflow 16 bits by less than 4 bits: two folds suffice.
