@@ -1,4 +1,4 @@
-//! What a communication manager counts.
+//! What a connection manager counts.
 
 /// Why a message had no effect and no answer. Each is either acted on or counted under exactly
 /// one of these.

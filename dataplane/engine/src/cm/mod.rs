@@ -1,4 +1,4 @@
-//! The communication manager (IBTA Vol. 1, chapter 12): how queue pairs find each other, as a
+//! The connection manager (IBTA Vol. 1, chapter 12): how queue pairs find each other, as a
 //! state machine that owns neither time nor wire.
 //!
 //! ```text
@@ -145,7 +145,7 @@ pub struct CmTransmit {
     pub mad: [u8; MAD_LEN],
 }
 
-/// A communication manager. See the [module](self) for the calls and their order.
+/// A connection manager. See the [module](self) for the calls and their order.
 #[derive(Debug)]
 pub struct Cm<'s> {
     config: CmConfig,

@@ -4,8 +4,8 @@
 //! keys, execution, acknowledgement. A step that refuses says with what; the NAK waits behind
 //! the answers owed already.
 //!
-//! [`unreliable`] is UC's, which answers nothing. [`execute`] and [`flush`] carry requests out, [`replay`] keeps READs and atomics and answers duplicates,
-//! [`answer`] builds what goes back.
+//! [`unreliable`] is UC's, which answers nothing. [`execute`] and [`flush`] carry requests out,
+//! [`replay`] keeps READs and atomics and answers duplicates, [`answer`] builds what goes back.
 
 mod answer;
 mod execute;

@@ -1,4 +1,4 @@
-//! The communication manager: two of them on a virtual clock, one against messages made by hand,
+//! The connection manager: two of them on a virtual clock, one against messages made by hand,
 //! one against what Linux sent.
 
 mod pair;

@@ -1,4 +1,4 @@
-//! The communication manager: two of them, driven by a list of calls, of messages that the wire
+//! The connection manager: two of them, driven by a list of calls, of messages that the wire
 //! loses, doubles and reorders, and of MADs that nobody sent. Whatever the list, every message is
 //! accounted for, and in the end no slot and no timer is held.
 #![no_main]
