@@ -8,11 +8,9 @@ mod support;
 use std::net::IpAddr;
 use std::time::Instant as WallClock;
 
-use dpu_app::service::memory::Region;
-use dpu_app::service::perftest::{
-    Gid, KeyMessage, Options, Progress, Reply, Session, SessionError, SharedRegion, Test,
-};
-use dpu_app::service::{Context, Platform, Queues, Route, RouteError};
+use dpu_app::service::memory::{Region, SharedRegion};
+use dpu_app::service::perftest::{Gid, KeyMessage, Options, Session, SessionError, Test};
+use dpu_app::service::{Context, Platform, Progress, Queues, Reply, Route, RouteError, session_of};
 use roce_codec::ib::{PathMtu, Qpn};
 use roce_codec::net::MacAddr;
 use roce_dataplane::host_memory::HostMemory;
@@ -167,7 +165,7 @@ impl<P: Port> Tcp for Server<'_, P> {
         let mut result = Ok(());
         for queue in [self.queues.recv, self.queues.send] {
             while let Some(wc) = self.engine.poll_cq(queue) {
-                assert_eq!(Session::id_of(wc.wr_id), 9);
+                assert_eq!(session_of(wc.wr_id), 9);
                 result = result.and(self.with(|s, context| s.handle_completion(&wc, context)));
             }
         }

@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 use super::log::say;
 use super::os;
 use super::service_spec::ServiceSpec;
-use crate::service::perftest::{MAX_MESSAGE_LEN, Progress, Reply, Session, SessionError};
-use crate::service::{Context, Platform};
+use crate::service::{Context, MAX_MESSAGE_LEN, Platform, Progress, Reply, Session, SessionError};
 
 /// Before and after its run a client answers at once; one that is silent for this long is given
 /// up, so that it does not hold its regions for ever.
@@ -96,7 +95,7 @@ impl Connection {
             if !self.unsent.is_empty() {
                 return self.check_silence();
             }
-            let wanted = self.session.exchange().next_len();
+            let wanted = self.session.next_len();
             let room = self.buffer.get_mut(self.filled..wanted).unwrap_or_default();
             match self.stream.read(room) {
                 Ok(0) => return Some(self.closed(None)),
@@ -125,7 +124,7 @@ impl Connection {
     /// Says that the client runs, and with what.
     fn announce(&self) {
         let (session, peer) = (&self.session, self.peer);
-        let (mtu, asked) = (session.path_mtu(), session.asked_path_mtu());
+        let [mtu, asked] = session.path_mtus();
         let less = if asked > mtu { format!(" (it would use {asked})") } else { String::new() };
         let qps = session.regions().count();
         let plural = if qps == 1 { "" } else { "s" };
@@ -151,12 +150,12 @@ impl Connection {
     }
 
     fn closed(&self, error: Option<std::io::Error>) -> End {
-        if self.session.exchange().may_end() { End::Done } else { End::ClientGone(error) }
+        if self.session.may_end() { End::Done } else { End::ClientGone(error) }
     }
 
     /// Whether the client has been silent for too long.
     pub(crate) fn check_silence(&self) -> Option<End> {
-        let silent = !self.session.exchange().is_running() && self.heard.elapsed() > SILENCE;
+        let silent = !self.session.is_running() && self.heard.elapsed() > SILENCE;
         silent.then_some(End::Silent(SILENCE))
     }
 }
@@ -171,7 +170,7 @@ mod tests {
 
     use super::*;
     use crate::service::memory::Region;
-    use crate::service::perftest::{ExchangeError, Options};
+    use crate::service::perftest::{self, ExchangeError};
     use crate::service::{Queues, Route, RouteError};
 
     const VERSION: &[u8; 16] = b"6.06\0\0\0\0\0\0\0\0\0\0\0\0";
@@ -214,8 +213,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(move || speak(TcpStream::connect(at).unwrap()));
             let (stream, peer) = listener.accept().unwrap();
-            let options = Options { region_len: 4096, size: None, iterations: None };
-            let session = Session::new(1, service.test, options);
+            let session = service.session(1, 4096);
             let mut connection = Connection::new(service, stream, peer, session).unwrap();
 
             let mut storage = HeapStorage::new(&Limits::SMALL);
@@ -291,12 +289,16 @@ mod tests {
         assert!(matches!(end, End::Done), "{end:?}");
     }
 
+    fn exchange_error(error: ExchangeError) -> SessionError {
+        perftest::SessionError::Exchange(error).into()
+    }
+
     #[test]
     fn nonsense_ends_the_connection() {
         let end = end_of("perftest:write_bw", |mut stream| {
             stream.write_all(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
         });
-        let wanted = SessionError::Exchange(ExchangeError::Version);
+        let wanted = exchange_error(ExchangeError::Version);
         assert!(matches!(end, End::Failed(error) if error == wanted), "{end:?}");
 
         // A line without end.
@@ -311,7 +313,7 @@ mod tests {
             stream.write_all(&[b'f'; 108]).unwrap();
             answer(&mut stream, greeting.len());
         });
-        let wanted = SessionError::Exchange(ExchangeError::Key);
+        let wanted = exchange_error(ExchangeError::Key);
         assert!(matches!(end, End::Failed(error) if error == wanted), "{end:?}");
     }
 

@@ -10,7 +10,8 @@ use roce_engine::Addr;
 use serde_json::json;
 
 use super::service_spec::ServiceSpec;
-use crate::service::perftest::{Session, SharedRegion};
+use crate::service::Session;
+use crate::service::memory::SharedRegion;
 
 const PAGE: usize = 4096;
 
@@ -40,7 +41,8 @@ impl MemoryDump {
     ) -> Result<()> {
         for region in session.regions() {
             let qpn = region.qpn.get();
-            let name = format!("{}-{}-qp{qpn:06x}.bin", session.id(), service.test);
+            let kind = service.kind.to_string().replace(':', "-");
+            let name = format!("{}-{kind}-qp{qpn:06x}.bin", session.id());
             let path = self.directory.join(name);
             write_sparse(&path, &region, memory)
                 .and_then(|()| self.append(&path, service, session, &region))
@@ -67,8 +69,10 @@ impl MemoryDump {
             "va": region.va,
             "length": region.len,
         });
-        if *receives {
-            line["receives"] = json!([[region.va, region.len]]);
+        if *receives > 0 {
+            let len = region.len / u64::from(*receives);
+            let pieces = (0..u64::from(*receives)).map(|place| [region.va + place * len, len]);
+            line["receives"] = pieces.collect();
         }
         writeln!(self.index, "{line}")
     }

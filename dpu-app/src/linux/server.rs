@@ -14,8 +14,7 @@ use super::log::say;
 use super::os;
 use super::platform::Host;
 use super::service_spec::ServiceSpec;
-use crate::service::perftest::{Options, Session, SessionError};
-use crate::service::{Context, Queues};
+use crate::service::{Context, Queues, SessionError, session_of};
 
 /// Clients at a time; a further one is turned away.
 const MAX_CLIENTS: usize = 64;
@@ -86,7 +85,7 @@ impl<'s> Server<'s> {
 
     /// Listens for clients of a service.
     pub(crate) fn listen(&mut self, service: ServiceSpec, address: IpAddr) -> Result<()> {
-        if service.size.is_some_and(|size| size > self.region_len) {
+        if service.size().is_some_and(|size| size > self.region_len) {
             bail!("{service}: its size is above --region-size {}", self.region_len);
         }
         let at = SocketAddr::new(address, service.port);
@@ -96,7 +95,7 @@ impl<'s> Server<'s> {
                 let advice = match error.kind() {
                     ErrorKind::AddrInUse => {
                         "something listens there already; choose another port \
-                         (perftest:TEST:PORT, and -p at the client)"
+                         (behind the service's name, and -p at the client)"
                     }
                     ErrorKind::PermissionDenied => "ports below 1024 need CAP_NET_BIND_SERVICE",
                     ErrorKind::AddrNotAvailable => "--listen takes an address of this host",
@@ -125,7 +124,7 @@ impl<'s> Server<'s> {
         for queue in [self.queues.recv, self.queues.send] {
             while let Some(wc) = self.engine.poll_cq(queue) {
                 any = true;
-                let id = Session::id_of(wc.wr_id);
+                let id = session_of(wc.wr_id);
                 // That of a session that has ended goes nowhere.
                 let Some(index) = self.clients.iter().position(|c| c.session.id() == id) else {
                     continue;
@@ -200,12 +199,7 @@ impl<'s> Server<'s> {
                     ));
                     continue;
                 }
-                let options = Options {
-                    region_len: self.region_len,
-                    size: service.size,
-                    iterations: service.iterations,
-                };
-                let session = Session::new(self.next_id, service.test, options);
+                let session = service.session(self.next_id, self.region_len);
                 self.next_id = self.next_id.wrapping_add(1);
                 match Connection::new(service, stream, peer, session) {
                     Ok(client) => self.clients.push(client),

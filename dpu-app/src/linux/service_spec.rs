@@ -3,19 +3,32 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::service::Session;
+use crate::service::perftest;
 use crate::service::perftest::{DEFAULT_PORT, Test};
 
 /// What to serve, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServiceSpec {
-    /// The test.
-    pub test: Test,
+    /// What.
+    pub kind: ServiceKind,
     /// The TCP port.
     pub port: u16,
-    /// The client's message size, where it is needed and cannot be found out quickly.
-    pub size: Option<u32>,
-    /// The client's iterations.
-    pub iterations: Option<u64>,
+}
+
+/// What to serve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ServiceKind {
+    /// A server of perftest.
+    Perftest {
+        /// The test.
+        test: Test,
+        /// The client's message size, where it is needed and cannot be found out quickly.
+        size: Option<u32>,
+        /// The client's iterations.
+        iterations: Option<u64>,
+    },
 }
 
 /// What is wrong with a service's name.
@@ -35,7 +48,7 @@ impl fmt::Display for ServiceSpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Form => f.write_str("it is perftest:TEST[:PORT]"),
-            Self::Test => fmt::Display::fmt(&crate::service::perftest::UnknownTest, f),
+            Self::Test => fmt::Display::fmt(&perftest::UnknownTest, f),
             Self::Port => f.write_str("the TCP port is a number from 1 to 65535"),
             Self::Setting => f.write_str("the settings are size=BYTES and iterations=N, from 1"),
         }
@@ -43,6 +56,27 @@ impl fmt::Display for ServiceSpecError {
 }
 
 impl std::error::Error for ServiceSpecError {}
+
+impl ServiceSpec {
+    /// A session for a client that has just connected, with regions of `region_len` bytes.
+    #[must_use]
+    pub(crate) fn session(&self, id: u32, region_len: u32) -> Session {
+        match self.kind {
+            ServiceKind::Perftest { test, size, iterations } => {
+                let options = perftest::Options { region_len, size, iterations };
+                Session::Perftest(perftest::Session::new(id, test, options))
+            }
+        }
+    }
+
+    /// The longest message that it was told of, if it was.
+    #[must_use]
+    pub(crate) const fn size(&self) -> Option<u32> {
+        match self.kind {
+            ServiceKind::Perftest { size, .. } => size,
+        }
+    }
+}
 
 impl FromStr for ServiceSpec {
     type Err = ServiceSpecError;
@@ -64,26 +98,34 @@ impl FromStr for ServiceSpec {
         if names.next().is_some() {
             return Err(ServiceSpecError::Form);
         }
-        let mut spec = Self { test, port, size: None, iterations: None };
+        let (mut size, mut iterations) = (None, None);
         for setting in parts {
             let (name, value) = setting.split_once('=').ok_or(ServiceSpecError::Setting)?;
             let value: u64 = value.parse().map_err(|_| ServiceSpecError::Setting)?;
             match name {
                 _ if value == 0 => return Err(ServiceSpecError::Setting),
                 "size" => {
-                    spec.size = Some(u32::try_from(value).map_err(|_| ServiceSpecError::Setting)?);
+                    size = Some(u32::try_from(value).map_err(|_| ServiceSpecError::Setting)?);
                 }
-                "iterations" => spec.iterations = Some(value),
+                "iterations" => iterations = Some(value),
                 _ => return Err(ServiceSpecError::Setting),
             }
         }
-        Ok(spec)
+        Ok(Self { kind: ServiceKind::Perftest { test, size, iterations }, port })
+    }
+}
+
+impl fmt::Display for ServiceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Perftest { test, .. } => write!(f, "perftest:{test}"),
+        }
     }
 }
 
 impl fmt::Display for ServiceSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "perftest:{}:{}", self.test, self.port)
+        write!(f, "{}:{}", self.kind, self.port)
     }
 }
 
@@ -94,18 +136,16 @@ mod tests {
     #[test]
     fn names() {
         let spec = |text: &str| text.parse::<ServiceSpec>();
-        let plain = ServiceSpec { test: Test::WriteBw, port: 18515, size: None, iterations: None };
-        assert_eq!(spec("perftest:write_bw"), Ok(plain));
-        assert_eq!(spec("perftest:write_bw:7"), Ok(ServiceSpec { port: 7, ..plain }));
+        let perftest = |test, port, size, iterations| {
+            Ok(ServiceSpec { kind: ServiceKind::Perftest { test, size, iterations }, port })
+        };
+        assert_eq!(spec("perftest:write_bw"), perftest(Test::WriteBw, 18515, None, None));
+        assert_eq!(spec("perftest:write_bw:7"), perftest(Test::WriteBw, 7, None, None));
         assert_eq!(
             spec("perftest:write_lat:7,size=65536,iterations=10"),
-            Ok(ServiceSpec {
-                test: Test::WriteLat,
-                port: 7,
-                size: Some(65536),
-                iterations: Some(10)
-            })
+            perftest(Test::WriteLat, 7, Some(65536), Some(10))
         );
+        assert_eq!(spec("perftest:read_lat:9").unwrap().to_string(), "perftest:read_lat:9");
         for (text, error) in [
             ("", ServiceSpecError::Form),
             ("perftest", ServiceSpecError::Form),

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use roce_codec::ib::Qpn;
 use roce_engine::{
     Access, Addr, Backing, Entropy, MemoryError, Mr, MrAttr, Pd, SeededEntropy, Sge,
 };
@@ -17,6 +18,18 @@ pub struct Region {
     pub va: u64,
     /// Bytes.
     pub len: u64,
+}
+
+/// A queue pair and what its peer may reach by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SharedRegion {
+    /// Our queue pair.
+    pub qpn: Qpn,
+    /// The region.
+    pub exposed: Exposed,
+    /// The pieces of equal length, from the region's start on, that its receives name in turn;
+    /// 0 where none does.
+    pub receives: u32,
 }
 
 /// A region with keys.

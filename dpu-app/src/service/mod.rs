@@ -2,6 +2,7 @@
 
 pub mod memory;
 pub mod perftest;
+mod session;
 
 use core::fmt;
 use core::net::IpAddr;
@@ -10,6 +11,9 @@ use roce_codec::ib::PathMtu;
 use roce_engine::{Backing, Cq, Engine, Entropy, Instant, NextHop};
 
 use self::memory::Region;
+pub use self::session::{
+    MAX_MESSAGE_LEN, Progress, Reply, Session, SessionError, session_of, wr_id,
+};
 
 /// The way to a peer: which of our addresses it is to talk to, and who passes packets on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

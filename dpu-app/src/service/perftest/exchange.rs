@@ -9,9 +9,12 @@ use roce_codec::ib::PathMtu;
 
 use super::Test;
 use super::key::KeyMessage;
+use crate::service::Progress;
 
 /// The longest message.
 pub const MAX_MESSAGE_LEN: usize = KeyMessage::LEN;
+/// The longest answer: a key message with `done` behind it.
+pub const MAX_REPLY_LEN: usize = KeyMessage::LEN + DONE.len();
 
 /// The version that is answered to every client: one whose clients are content with it.
 pub(super) const VERSION: [u8; 16] = *b"6.06\0\0\0\0\0\0\0\0\0\0\0\0";
@@ -60,19 +63,6 @@ pub enum Message {
     Result(u64),
     /// The end.
     Done,
-}
-
-/// What a message has brought about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
-    /// The exchange goes on.
-    Continues,
-    /// The client starts its run once it has the answer.
-    Started,
-    /// The client has finished its run, and takes only one more answer.
-    Finished,
-    /// The exchange is over.
-    Over,
 }
 
 /// What a peer said that makes no sense.

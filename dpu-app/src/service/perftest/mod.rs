@@ -18,9 +18,9 @@ use core::str::FromStr;
 use roce_engine::Access;
 
 pub use error::SessionError;
-pub use exchange::{Exchange, ExchangeError, MAX_MESSAGE_LEN, Message, Progress};
+pub use exchange::{Exchange, ExchangeError, MAX_MESSAGE_LEN, MAX_REPLY_LEN, Message};
 pub use key::{Gid, KeyMessage};
-pub use session::{MAX_QPS, Options, Reply, Session, SharedRegion};
+pub use session::{MAX_QPS, Options, Session};
 
 /// The TCP port that clients connect to unless told otherwise.
 pub const DEFAULT_PORT: u16 = 18515;

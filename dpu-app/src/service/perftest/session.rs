@@ -7,14 +7,12 @@ use roce_engine::{Event, Instant, Pd, SendWr, Wc, WcOpcode, WcStatus, WrOpcode};
 
 use super::Test;
 use super::error::SessionError;
-use super::exchange::{
-    CACHE_LINE, CYCLE_BUFFER, DONE, Exchange, ExchangeError, Message, Progress, VERSION,
-};
+use super::exchange::{CACHE_LINE, CYCLE_BUFFER, DONE, Exchange, ExchangeError, Message, VERSION};
 use super::key::KeyMessage;
 use super::pair::{Pair, PairAttr};
 use super::write_lat::WriteLat;
-use crate::service::memory::Exposed;
-use crate::service::{Context, Platform};
+use crate::service::memory::SharedRegion;
+use crate::service::{Context, Platform, Progress, Reply, wr_id};
 
 /// Queue pairs that one client may have.
 pub const MAX_QPS: usize = 128;
@@ -27,20 +25,6 @@ pub struct Options {
     pub size: Option<u32>,
     /// For `write_lat`: after how many of the client's WRITEs it is over, if known.
     pub iterations: Option<u64>,
-}
-
-/// An answer over TCP, to be sent in one piece.
-pub type Reply = Vec<u8, { KeyMessage::LEN + DONE.len() }>;
-
-/// A queue pair and what its client may reach by it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SharedRegion {
-    /// Our queue pair.
-    pub qpn: Qpn,
-    /// The region.
-    pub exposed: Exposed,
-    /// Whether its receives are placed in the region, each at its start.
-    pub receives: bool,
 }
 
 /// One client's session. End it with [`Session::close`], whatever has happened.
@@ -87,12 +71,6 @@ impl Session {
         self.id
     }
 
-    /// The session that a work request's id belongs to.
-    #[must_use]
-    pub fn id_of(wr_id: u64) -> u32 {
-        u32::try_from(wr_id >> 32).unwrap_or(0)
-    }
-
     /// The test it runs.
     #[must_use]
     pub const fn test(&self) -> Test {
@@ -103,6 +81,24 @@ impl Session {
     #[must_use]
     pub const fn exchange(&self) -> &Exchange {
         &self.exchange
+    }
+
+    /// Bytes of the client's next message.
+    #[must_use]
+    pub const fn next_len(&self) -> usize {
+        self.exchange.next_len()
+    }
+
+    /// Whether the client may close the connection now without having failed.
+    #[must_use]
+    pub fn may_end(&self) -> bool {
+        self.exchange.may_end()
+    }
+
+    /// Whether the client is running: it may be silent for as long as that takes.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.exchange.is_running()
     }
 
     /// The path MTU agreed on.
@@ -134,7 +130,7 @@ impl Session {
         self.pairs.iter().map(|pair| SharedRegion {
             qpn: pair.qpn,
             exposed: pair.exposed,
-            receives: self.test.receives(),
+            receives: u32::from(self.test.receives()),
         })
     }
 
@@ -237,7 +233,7 @@ impl Session {
     }
 
     fn wr_id(&self, index: usize) -> u64 {
-        u64::from(self.id) << 32 | u64::try_from(index).unwrap_or(0)
+        wr_id(self.id, u32::try_from(index).unwrap_or(0))
     }
 
     /// The client runs as soon as it has its answer.
