@@ -5,7 +5,7 @@ use core::fmt;
 use roce_codec::ib::NakCode;
 use roce_engine::{PostError, QpError, WcStatus};
 
-use super::exchange::ExchangeError;
+use super::message::ExchangeError;
 use crate::service::RouteError;
 use crate::service::memory::ExposeError;
 

@@ -5,9 +5,11 @@
 //! Then it runs, and for some tests says how it went. Nothing on the wire names the test or the
 //! message size: a [`Session`] is told the test, and learns the size from the packets.
 
+mod connect;
 mod error;
 mod exchange;
 mod key;
+mod message;
 mod pair;
 mod session;
 mod write_lat;
@@ -18,8 +20,9 @@ use core::str::FromStr;
 use roce_engine::Access;
 
 pub use error::SessionError;
-pub use exchange::{Exchange, ExchangeError, MAX_MESSAGE_LEN, MAX_REPLY_LEN, Message};
+pub use exchange::Exchange;
 pub use key::{Gid, KeyMessage};
+pub use message::{ExchangeError, MAX_MESSAGE_LEN, MAX_REPLY_LEN, Message};
 pub use session::{MAX_QPS, Options, Session};
 
 /// The TCP port that clients connect to unless told otherwise.

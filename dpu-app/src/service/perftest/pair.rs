@@ -1,12 +1,10 @@
 //! One of a client's queue pairs: ours that answers it, and the memory behind it.
 
-use roce_codec::ib::{PKey, PathMtu, Psn, Qpn, RnrTimer};
-use roce_codec::net::{flow_label_from_qpns, source_port_from_flow_label};
-use roce_engine::{
-    Access, Entropy, ModifyQp, Path, Pd, PostError, QpInit, RecvWr, RtrAttr, RtsAttr,
-};
+use roce_codec::ib::{PathMtu, Psn, Qpn};
+use roce_engine::{Access, Entropy, Pd, PostError, QpInit, RecvWr};
 
 use super::Test;
+use super::connect::{Connect, TIMEOUT};
 use super::error::SessionError;
 use super::key::{Gid, KeyMessage};
 use crate::service::memory::Exposed;
@@ -17,14 +15,6 @@ const RECEIVES: u32 = 512;
 /// Sends that may wait on a queue pair; a latency test has one, or two when an acknowledgement
 /// is slow.
 const SENDS: u32 = 16;
-
-/// What perftest asks of a connection: 67 ms, seven retries, receiver not ready for ever.
-const TIMEOUT: u8 = 14;
-const RETRY_COUNT: u8 = 7;
-const RNR_RETRY: u8 = 7;
-/// 0.64 ms.
-const MIN_RNR_TIMER: RnrTimer = RnrTimer::new(12);
-const HOP_LIMIT: u8 = 64;
 
 /// What a session's pairs have in common.
 #[derive(Debug, Clone, Copy)]
@@ -114,38 +104,19 @@ impl Pair {
         wr_id: u64,
         context: &mut Context<'_, '_, P>,
     ) -> Result<(), SessionError> {
-        let flow_label = flow_label_from_qpns(self.qpn, self.peer.qpn);
-        let path = Path {
-            src: self.route.src,
-            dst: self.peer.gid.address(),
-            next_hop: self.route.next_hop,
-            src_port: source_port_from_flow_label(flow_label),
-            traffic_class: 0,
-            flow_label: 0,
-            hop_limit: HOP_LIMIT,
-        };
         let reads = attr.test.reads();
-        let changes = [
-            ModifyQp::Init { pkey: PKey::DEFAULT, access: attr.test.access() },
-            ModifyQp::Rtr(RtrAttr {
-                path,
-                path_mtu: attr.path_mtu,
-                dest_qpn: self.peer.qpn,
-                rq_psn: self.peer.psn,
-                max_dest_rd_atomic: if reads { context.engine.max_dest_rd_atomic() } else { 0 },
-                min_rnr_timer: MIN_RNR_TIMER,
-            }),
-            ModifyQp::Rts(RtsAttr {
-                sq_psn: self.psn,
-                timeout: TIMEOUT,
-                retry_cnt: RETRY_COUNT,
-                rnr_retry: RNR_RETRY,
-                max_rd_atomic: 0,
-            }),
-        ];
-        for change in &changes {
-            context.engine.modify_qp(self.qpn, change)?;
-        }
+        let connect = Connect {
+            qpn: self.qpn,
+            psn: self.psn,
+            peer: &self.peer,
+            route: self.route,
+            path_mtu: attr.path_mtu,
+            access: attr.test.access(),
+            max_dest_rd_atomic: if reads { context.engine.max_dest_rd_atomic() } else { 0 },
+            max_rd_atomic: 0,
+            timeout: TIMEOUT,
+        };
+        connect.apply(context.engine)?;
         if attr.test.receives() {
             for _ in 0..RECEIVES {
                 self.post_receive(attr.region_len, wr_id, context)?;

@@ -7,8 +7,9 @@ use roce_engine::{Event, Instant, Pd, SendWr, Wc, WcOpcode, WcStatus, WrOpcode};
 
 use super::Test;
 use super::error::SessionError;
-use super::exchange::{CACHE_LINE, CYCLE_BUFFER, DONE, Exchange, ExchangeError, Message, VERSION};
+use super::exchange::Exchange;
 use super::key::KeyMessage;
+use super::message::{CACHE_LINE, CYCLE_BUFFER, DONE, ExchangeError, Message, VERSION};
 use super::pair::{Pair, PairAttr};
 use super::write_lat::WriteLat;
 use crate::service::memory::SharedRegion;

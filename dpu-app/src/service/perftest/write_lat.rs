@@ -12,8 +12,8 @@ use roce_codec::ib::{Qpn, RKey};
 use roce_engine::{Addr, Backing, Instant, SendWr, WrOpcode};
 
 use super::error::SessionError;
-use super::exchange::CYCLE_BUFFER;
 use super::key::KeyMessage;
+use super::message::CYCLE_BUFFER;
 use super::session::Options;
 use crate::service::memory::Exposed;
 use crate::service::{Context, Platform};
