@@ -8,6 +8,8 @@ import time
 
 from . import guest as guests
 from . import lab
+from .ourselves import Ourselves
+from .scenario import Card
 from .target import Hostile, Responder, SecondGuest, TargetError
 
 SETTLE_SECONDS = 0.05  # the last acknowledgement may still be on its way to the tap
@@ -70,14 +72,18 @@ class Bench:
             if self._client is None:
                 self._boot()
             self._client.wires[card].take()
-            self._target.start(scenario, directory)
-            if scenario.hostile:
-                self._hostile.start(directory)
-            runs = self._run_clients(scenario)
-            if scenario.hostile:
-                problems += self._hostile.finish()
-            time.sleep(SETTLE_SECONDS)
-            outcome = self._target.stop()
+            if scenario.ours == "client":
+                place = self._target.place(scenario, directory)
+                runs, outcome = Ourselves(self._lab, self._client).run(scenario, self._card(scenario), place)
+            else:
+                self._target.start(scenario, directory)
+                if scenario.hostile:
+                    self._hostile.start(directory)
+                runs = self._run_clients(scenario)
+                if scenario.hostile:
+                    problems += self._hostile.finish()
+                time.sleep(SETTLE_SECONDS)
+                outcome = self._target.stop()
         except (TargetError, guests.GuestError) as error:
             problems.append(str(error))
             self._target.abandon()
@@ -92,7 +98,8 @@ class Bench:
         return runs, frames, outcome, problems
 
     def _run_clients(self, scenario):
-        commands = [self._command(scenario, client) for client in scenario.clients]
+        card = self._card(scenario)
+        commands = [shlex.join(client.command(card)) for client in scenario.clients]
         if not scenario.together:
             results = []
             for client, command in zip(scenario.clients, commands):
@@ -121,13 +128,10 @@ class Bench:
         return (f"end=$(({sent} + 300)); {command} & "
                 f"until [ {sent} -gt $end ]; do kill -0 $! || exit 1; done; kill -9 $!; wait $!")
 
-    def _command(self, scenario, client):
-        card, net, _ = self._target.attachments[scenario.attachment]
-        host = lab.HOST_RESPONDER if isinstance(self._target, Responder) else lab.HOST_SERVER
-        words = [f"ib_{client.program}", "-d", f"rxe{card}", *client.arguments()]
-        if client.family != "default":
-            words += ["-x", str(self._gids[card, client.family])]
-        return shlex.join(words + [lab.ipv4(net, host)])
+    def _card(self, scenario):
+        number, net, _ = self._target.attachments[scenario.attachment]
+        gids = {family: index for (card, family), index in self._gids.items() if card == number}
+        return Card(f"rxe{number}", f"eth{number}", net, self._target.host, gids)
 
     def _finish(self, scenario, runs, frames, outcome, problems, directory, keep):
         if outcome is not None:
@@ -169,10 +173,9 @@ class Bench:
 
     def _wait_for_paths(self):
         """Until every address of the server answers: rxe resolves a path once, and gives up on the first silence."""
-        host = lab.HOST_RESPONDER
+        host = self._target.host
         if isinstance(self._target, SecondGuest):
             self._target.start_relay()
-            host = lab.HOST_SERVER
         paths = sorted({self._target.attachments[name][:2] for name in self._target.attachments})
         for card, net in paths:
             for address in (lab.ipv4(net, host), lab.ipv6(net, host), f"{lab.link_local(net, host)}%eth{card}"):

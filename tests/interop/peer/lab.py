@@ -23,10 +23,18 @@ HOST_SERVER = 3  # the second guest of the self-test
 HOST_HOSTILE = 9
 HOST_BYSTANDER = 10
 
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 _IFF_TAP = 0x0002
 _IFF_NO_PI = 0x1000
 _TUNSETIFF = 0x400454CA
 _CLONE_NEWNET = 0x40000000
+
+
+def tool(name):
+    """A binary of the project: named by the environment (roce-pcap by ROCE_PCAP, …), else built already, else None."""
+    target = os.environ.get("CARGO_TARGET_DIR", os.path.join(_ROOT, "target"))
+    path = os.environ.get(name.upper().replace("-", "_"), os.path.join(target, "release", name))
+    return path if os.path.exists(path) else None
 
 
 def ipv4(net, host):

@@ -1,58 +1,82 @@
-"""What is run: eight perftest programs over path MTU, message size, address family and attachment.
-
-The first part of the table is a covering array: every pair of values of every two factors occurs, and as many triples
-as its length allows. After it come the options, several clients at once, and the runs under injected faults.
-"""
+"""What a scenario is: clients, a server for them, and what is done to the wire between."""
 
 import dataclasses
-import itertools
+import re
 
-PROGRAMS = ("write_bw", "read_bw", "send_bw", "atomic_bw", "write_lat", "read_lat", "send_lat", "atomic_lat")
-MTUS = (256, 512, 1024, 2048, 4096)
-SIZES = (1, 3, 1023, 1024, 1025, 65536)
-FAMILIES = ("ipv4", "ipv6")
-ATTACHMENTS = ("tap", "veth")
-COVERING_ROWS = 72
+from . import lab
 
-FIRST_PORT = 18515
-PORTS = {program: FIRST_PORT + number for number, program in enumerate(PROGRAMS)}
+KERNELS = ("stock", "newer")  # the machine's own distribution's, and a newer Debian release's
 
 # rxe waits out a timer for most losses, so the timer is short: 4.096 us * 2^12. Shorter than an emulated guest's
 # answer, it would retry for nothing.
 FAULT_TIMEOUT = ("-u", "12")
 FAULTS = "drop=0.03,duplicate=0.03,reorder=0.03,seed={seed}"
+LOSS = "drop=0.02,seed={seed}"
+
+_BAD_WORDS = re.compile(r"error|fail|couldn't|unable|incompatib|cannot|killed", re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True)
-class Client:
-    """One run of a perftest program in the guest."""
+class Card:
+    """A network card of the guest, for who writes its command lines. `gids`: address family to GID index."""
 
-    program: str
-    mtu: int = 1024
-    size: int = 1024
-    family: str = "ipv4"  # or ipv6, ipv6-link-local, default: no -x, perftest chooses
-    iterations: int = 20
-    options: tuple = ()
-    killed: bool = False  # in the middle of its run
+    device: str
+    interface: str
+    net: int
+    server_host: int
+    gids: dict = dataclasses.field(hash=False, compare=False)
 
-    @property
-    def qps(self):
-        return int(self.options[self.options.index("-q") + 1]) if "-q" in self.options else 1
+    def server(self, family):
+        """The address of whoever serves the guest on this card's network."""
+        return {"ipv4": lab.ipv4, "ipv6": lab.ipv6}[family](self.net, self.server_host)
 
-    def arguments(self):
-        """perftest's, but for the device, the GID index and the server's name."""
-        words = ["-F", "-p", str(PORTS[self.program]), "-m", str(self.mtu), "-n", str(self.iterations)]
-        if not self.program.startswith("atomic"):
-            words += ["-s", str(self.size)]
-        return words + list(self.options)
+    def client(self, family):
+        """The guest's own."""
+        return {"ipv4": lab.ipv4, "ipv6": lab.ipv6}[family](self.net, lab.HOST_CLIENT)
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a program of ours runs, for who writes its command lines: the interface and our addresses on it, what the
+    port is to inject, and a directory for what it leaves."""
+
+    interface: str
+    addresses: tuple
+    fault: str
+    directory: str
+
+    def words(self):
+        """The options that roce-responder has for all that."""
+        words = ["--port", f"af-xdp:{self.interface}"]
+        for address in self.addresses:
+            words += ["--ip", address]
+        words += ["--capture", f"{self.directory}/capture.pcapng", "--stats"]
+        return words + (["--fault", self.fault] if self.fault else [])
 
 
 @dataclasses.dataclass(frozen=True)
 class Scenario:
-    """Clients against one responder. `fault` is what its port injects; `seconds` bounds each client.
+    """Clients in the guest against one responder; or, with `ours` "client", one client of ours against a server in the
+    guest. `fault` is what our port injects; `seconds` bounds each client.
 
     The clients run one after another, or all at once where `together` is set. With `hostile`, roce-hostile sends its
-    frames meanwhile."""
+    frames meanwhile. A client has
+
+    - `program`, its name
+    - `services`, what roce-responder is to serve for it (words for --service)
+    - `command(card)`, the words that run it in the guest; `killed`, whether it is ended in the middle of its run
+    - `check(output, status)`, the problems that its own words tell
+    - `pairs`, a function that reads from the frames on the wire which queue pairs were connected (the same one for all
+      clients of a kind), `qps`, how many of them are its own, and `operations`, name to count, what the responder
+      must have executed for it; see judge.check_memory. `pairs` is None for what cannot be replayed.
+
+    A client of ours has, in place of `services` and `command`,
+
+    - `binary`, the name of our program, and `arguments(card, place)`, its words
+    - `server(card)`, the words that run its server in the guest, and `listens`, a shell condition there that holds once
+      that is ready
+    - `check_server(output, status)`, the problems that the server tells
+    """
 
     name: str
     attachment: str
@@ -61,116 +85,21 @@ class Scenario:
     seconds: int = 30
     together: bool = False
     hostile: bool = False
+    kernel: str = "stock"
+    ours: str = "server"
+
+    @property
+    def services(self):
+        """Each once, in order."""
+        return tuple(dict.fromkeys(service for client in self.clients for service in client.services))
 
 
-def table():
-    return covering() + options() + faults()
-
-
-def covering():
-    scenarios = []
-    for number, (program, mtu, size, family, attachment) in enumerate(_covering_rows()):
-        options = _option_variety(program, number)
-        if family == "ipv6" and number % 3 == 0:
-            family = "ipv6-link-local"
-        client = Client(program, mtu, size, family, _iterations(program, size), options)
-        what = program if program.startswith("atomic") else f"{program}-{size}"
-        words = "".join(options).replace("CMP_AND_SWAP", "cas")
-        scenarios.append(Scenario(f"{what}-mtu{mtu}-{family}-{attachment}{words}", attachment, (client,)))
-    return scenarios
-
-
-def options():
-    """One option each that the covering rows do not try, or try only mildly."""
-    def one(name, attachment, *clients, **more):
-        return Scenario(name, attachment, clients, **more)
-
-    every = tuple(Client(program, iterations=10) for program in PROGRAMS)
-    return [
-        one("default-gid", "veth", Client("write_bw", family="default")),
-        one("write_bw-four-qps", "veth", Client("write_bw", size=3000, iterations=96, options=("-q", "4", "-t", "8"))),
-        one("read_bw-four-qps", "tap", Client("read_bw", size=3000, iterations=50, options=("-q", "4"))),
-        one("send_bw-four-qps", "veth", Client("send_bw", size=3000, iterations=100, options=("-q", "4"))),
-        one("atomic_bw-four-qps", "tap", Client("atomic_bw", iterations=50, options=("-q", "4"))),
-        one("read_bw-one-outstanding", "veth", Client("read_bw", size=8192, options=("-o", "1"))),
-        one("write_bw-post-list", "veth", Client("write_bw", size=64, iterations=1000, options=("-l", "10"))),
-        one("send_bw-many-small", "veth", Client("send_bw", size=2, iterations=2000)),
-        one("write_bw-megabyte", "veth", Client("write_bw", 4096, 1 << 20, iterations=5)),
-        one("read_bw-megabyte", "tap", Client("read_bw", 4096, 1 << 20, iterations=5)),
-        one("write_lat-counter-wraps", "veth", Client("write_lat", size=8, iterations=600)),
-        one("send_lat-many", "tap", Client("send_lat", size=8, iterations=600)),
-        one("every-program-in-turn", "veth", *every),
-        one("four-programs-at-once", "veth",
-            *(Client(program, 1024, 4096, iterations=200) for program in ("write_bw", "read_bw", "send_bw", "atomic_bw")),
-            together=True),
-        one("client-killed", "veth",
-            Client("write_bw", 1024, 65536, iterations=100000, killed=True),
-            Client("write_bw", 1024, 65536, iterations=10)),
-    ]
-
-
-def faults():
-    """Loss, duplication and reordering both ways, long enough for ten of each. One acknowledgement answers several
-    WRITEs or SENDs, so that those runs take more of them.
-
-    The SENDs are of one packet. rxe's requester, when its timer strikes just as a SEND of several packets has been
-    acknowledged in its middle, goes on with a wrong PSN and opcode, and fails; between two rxe it does so too."""
-    runs = (
-        ("write_bw", "veth", Client("write_bw", 1024, 2048, "ipv4", 3000, FAULT_TIMEOUT)),
-        ("read_bw", "veth", Client("read_bw", 1024, 3000, "ipv6", 1000, FAULT_TIMEOUT)),
-        ("send_bw", "veth", Client("send_bw", 1024, 1023, "ipv6", 3000, FAULT_TIMEOUT)),
-        ("atomic_bw", "veth", Client("atomic_bw", 1024, 8, "ipv4", 1000, FAULT_TIMEOUT)),
-        ("write_lat", "tap", Client("write_lat", 1024, 1024, "ipv6", 600, FAULT_TIMEOUT)),
-        ("send_lat", "tap", Client("send_lat", 1024, 1024, "ipv4", 600, FAULT_TIMEOUT)),
-    )
-    return [Scenario(f"faults-{name}", attachment, (client,), FAULTS.format(seed=number + 1), 120)
-            for number, (name, attachment, client) in enumerate(runs)]
-
-
-def hostile():
-    """Every program in turn, while somebody else sends the responder mutated frames."""
-    clients = tuple(Client(program, 1024, 4096, iterations=200) for program in PROGRAMS if program != "write_lat")
-    return [Scenario("hostile-neighbour", "veth", clients + (Client("write_lat", size=64, iterations=200),),
-                     hostile=True, seconds=60)]
-
-
-def _covering_rows():
-    """Greedy, and the same every time: of all rows, take the one that covers most pairs not covered yet, then most
-    triples. An atomic's size is fixed, so its rows stand for all sizes at once and count for none."""
-    factors = (PROGRAMS, MTUS, SIZES, FAMILIES, ATTACHMENTS)
-    candidates = list(itertools.product(*factors))
-    candidates = [row for row in candidates if not row[0].startswith("atomic") or row[2] == SIZES[0]]
-    groups = {width: list(itertools.combinations(range(len(factors)), width)) for width in (2, 3)}
-
-    def covers(row, width):
-        atomic = row[0].startswith("atomic")
-        return {(group, tuple(row[i] for i in group)) for group in groups[width] if not (atomic and 2 in group)}
-
-    missing = {width: set().union(*(covers(row, width) for row in candidates)) for width in groups}
-    rows = []
-    while len(rows) < COVERING_ROWS or missing[2]:
-        best = max(candidates, key=lambda row: (len(covers(row, 2) & missing[2]), len(covers(row, 3) & missing[3])))
-        rows.append(best)
-        candidates.remove(best)
-        for width in groups:
-            missing[width] -= covers(best, width)
-    return sorted(rows, key=lambda row: (PROGRAMS.index(row[0]), row[1:]))
-
-
-def _iterations(program, size):
-    if size >= 65536:
-        return 8
-    # A multiple of every -t below: perftest counts completions in steps of it, and with several queue pairs and a
-    # remainder it can take the others' surplus for those of one that is not done, and wait for ever.
-    return 20 if program.endswith("lat") else 64
-
-
-def _option_variety(program, number):
-    if program.endswith("lat"):
-        return ()
-    choices = [(), ("-q", "2"), ("-t", "1"), ("-t", "16", "-q", "4"), ()]
-    if program.startswith(("read", "atomic")):
-        choices += [("-o", "2"), ("-o", "16")]
-    if program.startswith("atomic"):
-        choices += [("-A", "CMP_AND_SWAP"), ("-A", "CMP_AND_SWAP", "-q", "2")]
-    return choices[number % len(choices)]
+def complaint(program, output, status):
+    """What a program that did not end well, or said a bad word, is to be quoted with; None when all is well."""
+    if status != 0:
+        words = _BAD_WORDS.search(output)
+        lines = [line for line in output.splitlines() if line.strip()]
+        line = next((line for line in lines if words and words[0] in line), lines[-1] if lines else "")
+        return f"{program}: " + ("out of time" if status == 137 else f"status {status}") + f": {line.strip()}"
+    bad = next((line for line in output.splitlines() if _BAD_WORDS.search(line)), None)
+    return f"{program} said: {bad.strip()}" if bad else None

@@ -1,4 +1,4 @@
-"""Who serves the guest's clients: the project's responder, or, for the self-test, a second guest's perftest.
+"""Who serves: the project's responder, or, for the self-test, a second guest's perftest.
 
 Either has `start(scenario, directory)` and `stop() -> Outcome`.
 """
@@ -7,18 +7,21 @@ import dataclasses
 import glob
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import time
 
 from . import lab
-from .scenario import PORTS, PROGRAMS
+from .perftest import PORTS, PROGRAMS
+from .scenario import Card, Place
 
 READY_SECONDS = 15
 STOP_SECONDS = 15
 HOSTILE_SECONDS = 120
 HOSTILE_FRAMES = 100_000
+SERVER_CARD = Card("rxe0", "eth0", lab.NET_BRIDGED, lab.HOST_SERVER, {"ipv6-link-local": 0, "ipv4": 1, "ipv6": 2})
 
 
 class TargetError(Exception):
@@ -37,28 +40,27 @@ class Outcome:
 
 
 class Responder:
-    """`roce-responder serve`, one process a scenario, all eight services on ports of their own."""
+    """`roce-responder serve`, one process a scenario, with the services that its clients need."""
 
-    judged = True
+    host = lab.HOST_RESPONDER
     attachments = {"tap": (0, lab.NET_DIRECT, "tap-direct"), "veth": (1, lab.NET_BRIDGED, "veth-near")}
 
     def __init__(self, the_lab, binary):
         self._lab, self._binary = the_lab, binary
-        self._process = self._directory = self._interface = None
+        self._process = self._directory = self._interface = self._services = None
+
+    def place(self, scenario, directory):
+        _, net, interface = self.attachments[scenario.attachment]
+        addresses = tuple(of(net, lab.HOST_RESPONDER) for of in (lab.ipv4, lab.ipv6, lab.link_local))
+        return Place(interface, addresses, scenario.fault, directory)
 
     def start(self, scenario, directory):
-        _, net, self._interface = self.attachments[scenario.attachment]
-        self._directory = directory
+        place = self.place(scenario, directory)
+        self._directory, self._interface, self._services = directory, place.interface, len(scenario.services)
         command = lab.dying_with_us("ip", "netns", "exec", self._lab.near, self._binary) + [
-            "serve", "--port", f"af-xdp:{self._interface}",
-            "--ip", lab.ipv4(net, lab.HOST_RESPONDER), "--ip", lab.ipv6(net, lab.HOST_RESPONDER),
-            "--ip", lab.link_local(net, lab.HOST_RESPONDER),
-            "--capture", f"{directory}/capture.pcapng", "--dump-memory", f"{directory}/memory", "--stats",
-        ]
-        for program in PROGRAMS:
-            command += ["--service", f"perftest:{program}:{PORTS[program]}"]
-        if scenario.fault:
-            command += ["--fault", scenario.fault]
+            "serve", *place.words(), "--dump-memory", f"{directory}/memory"]
+        for service in scenario.services:
+            command += ["--service", service]
         if scenario.hostile:
             # Thousands of connections: what each may reach, and is dumped, is kept small.
             command += ["--region-size", "64K"]
@@ -68,11 +70,11 @@ class Responder:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
                                              start_new_session=True)
         deadline = time.monotonic() + READY_SECONDS
-        while not self._listening():
+        while not self._ready():
             if self._process.poll() is not None:
                 raise TargetError(f"responder ended with status {self._process.returncode}: {self._last_words()}")
             if time.monotonic() > deadline:
-                raise TargetError(f"responder does not listen after {READY_SECONDS} s: {self._last_words()}")
+                raise TargetError(f"responder is not ready after {READY_SECONDS} s: {self._last_words()}")
             time.sleep(0.02)
 
     def stop(self):
@@ -88,12 +90,7 @@ class Responder:
         if self._lab.has_xdp(self._lab.near, self._interface):
             outcome.problems.append(f"responder left its XDP program on {self._interface}")
         with open(f"{self._directory}/responder.out", encoding="utf-8", errors="replace") as output:
-            lines = [line for line in output if line.startswith('{"stats"')]
-        if lines:
-            outcome.stats = json.loads(lines[-1])["stats"]
-            outcome.faults = outcome.stats.get("faults")
-        else:
-            outcome.problems.append("responder printed no counters")
+            take_stats(outcome, output, "responder")
         for index in glob.glob(f"{self._directory}/memory/index.jsonl"):
             with open(index, encoding="utf-8") as file:
                 outcome.regions = [json.loads(line) for line in file]
@@ -104,20 +101,24 @@ class Responder:
             self._process.kill()
             self._process.wait()
 
-    def _listening(self):
-        """Whether the last service's port listens, read without connecting: a connection would be a client."""
-        wanted = {f"{port:04X}" for port in PORTS.values()}
-        try:
-            with open(f"/proc/{self._process.pid}/net/tcp", encoding="ascii") as table:
-                rows = [line.split() for line in table][1:]
-        except OSError:
-            return False
-        return wanted <= {row[1].split(":")[1] for row in rows if row[3] == "0A"}
+    def _ready(self):
+        with open(f"{self._directory}/responder.log", encoding="utf-8", errors="replace") as log:
+            return sum(line.rstrip().endswith(": ready") for line in log) >= self._services
 
     def _last_words(self):
         with open(f"{self._directory}/responder.log", encoding="utf-8", errors="replace") as log:
             lines = log.read().strip().splitlines()
         return lines[-1] if lines else "it said nothing"
+
+
+def take_stats(outcome, lines, program):
+    """The counters, of a line that a program of ours printed."""
+    lines = [line for line in lines if line.startswith('{"stats"')]
+    if lines:
+        outcome.stats = json.loads(lines[-1])["stats"]
+        outcome.faults = outcome.stats.get("faults")
+    else:
+        outcome.problems.append(f"{program} printed no counters")
 
 
 class Hostile:
@@ -159,7 +160,7 @@ class Hostile:
 class SecondGuest:
     """perftest's own server over rxe, behind a relay that can lose, double and reorder."""
 
-    judged = False
+    host = lab.HOST_SERVER
     attachments = {"tap": (1, lab.NET_BRIDGED, None), "veth": (1, lab.NET_BRIDGED, None)}
 
     def __init__(self, the_lab, guest):
@@ -180,7 +181,7 @@ class SecondGuest:
         self.start_relay(scenario.fault)
         words = []
         for program, clients in _by_program(scenario.clients).items():
-            runs = "; ".join(f"ib_{program} -d rxe0 {' '.join(client.arguments())} {_gid(client)}" for client in clients)
+            runs = "; ".join(shlex.join(client.server_command(SERVER_CARD)) for client in clients)
             words.append(f"({runs}) >/tmp/server-{program}.log 2>&1 &")
         self._guest.run("rm -f /tmp/server-*; " + " ".join(words), 10)
         wanted = len(_by_program(scenario.clients))
@@ -208,7 +209,3 @@ def _by_program(clients):
     for client in clients:
         programs.setdefault(client.program, []).append(client)
     return programs
-
-
-def _gid(client):
-    return {"ipv4": "-x 1", "ipv6": "-x 2", "ipv6-link-local": "-x 0", "default": ""}[client.family]

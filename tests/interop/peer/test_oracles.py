@@ -5,7 +5,7 @@ import struct
 import tempfile
 import unittest
 
-from . import exchange, icrc, judge, replay, scenario, wire
+from . import exchange, icrc, judge, perftest, replay, scenario, tables, wire
 
 CAPTURES = os.path.join(os.path.dirname(__file__), "..", "..", "captures")
 
@@ -25,7 +25,7 @@ def pair_of_first(captured):
     packets = [wire.roce(frame) for _, frame, _ in captured]
     first = packets[0]
     answer = next(packet for packet in packets if packet.source == first.destination)
-    return exchange.Pair(scenario.FIRST_PORT, exchange.End(first.source, answer.qpn, first.psn, 0, 0),
+    return exchange.Pair(perftest.FIRST_PORT, exchange.End(first.source, answer.qpn, first.psn, 0, 0),
                          exchange.End(first.destination, first.qpn, 0, first.key or 0, 0))
 
 
@@ -159,7 +159,7 @@ class Exchange(unittest.TestCase):
 
     @staticmethod
     def segment(to_server, sequence, payload):
-        ports = (40000, scenario.FIRST_PORT) if to_server else (scenario.FIRST_PORT, 40000)
+        ports = (40000, perftest.FIRST_PORT) if to_server else (perftest.FIRST_PORT, 40000)
         hosts = b"\x0a\x4d\x01\x03\x0a\x4d\x01\x02" if to_server else b"\x0a\x4d\x01\x02\x0a\x4d\x01\x03"
         header = struct.pack(">BBHHHBBH", 0x45, 0, 40 + len(payload), 0, 0, 64, 6, 0) + hosts
         tcp = struct.pack(">HHIIBBHHH", *ports, sequence, 0, 0x50, 0x18, 0, 0, 0)
@@ -169,7 +169,7 @@ class Exchange(unittest.TestCase):
         talk = [self.segment(True, 100, b"6.06" + bytes(12) + self.CLIENT[:50]), self.segment(False, 7, self.SERVER),
                 self.segment(True, 166, self.CLIENT[50:]), self.segment(True, 166, self.CLIENT[50:]),
                 self.segment(True, 224, self.CLIENT), self.segment(False, 115, self.SERVER)]
-        pair, = exchange.pairs(talk, {scenario.FIRST_PORT})
+        pair, = exchange.pairs(talk, {perftest.FIRST_PORT})
         self.assertEqual((pair.client.qpn, pair.client.psn, str(pair.client.address)), (0x1E, 0x3BD686, "10.77.1.3"))
         self.assertEqual((pair.server.qpn, pair.server.key, pair.server.va), (0x1F, 0xB00, 0x5579E2257000))
 
@@ -184,7 +184,7 @@ class Judgement(unittest.TestCase):
         self.assertEqual(len(judge.check_sum(dict(right, acted_on=89))), 1)
 
     def test_client(self):
-        client = scenario.Client("write_bw", size=1024, iterations=60, options=("-q", "2"))
+        client = perftest.Client("write_bw", size=1024, iterations=60, options=("-q", "2"))
         row = " 1024       120              0.00               0.00               0.002182\n"
         self.assertEqual(judge.check_client(client, row, 0), [])
         self.assertIn("status 1", judge.check_client(client, row, 1)[0])
@@ -194,21 +194,25 @@ class Judgement(unittest.TestCase):
 
     def test_faults(self):
         enough = {"drop": 10, "duplicate": 11, "reorder": 12}
-        self.assertEqual(judge.check_faults({"rx": enough, "tx": enough}), [])
-        self.assertEqual(len(judge.check_faults({"rx": enough, "tx": dict(enough, reorder=9)})), 1)
-        self.assertEqual(len(judge.check_faults(None)), 3)
+        every = scenario.FAULTS.format(seed=1)
+        self.assertEqual(judge.check_faults(every, {"rx": enough, "tx": enough}), [])
+        self.assertEqual(len(judge.check_faults(every, {"rx": enough, "tx": dict(enough, reorder=9)})), 1)
+        self.assertEqual(len(judge.check_faults(every, None)), 3)
+        loss = scenario.LOSS.format(seed=1)
+        self.assertEqual(judge.check_faults(loss, {"rx": {"drop": 10}, "tx": {"drop": 10}}), [])
+        self.assertEqual(len(judge.check_faults(loss, {"rx": {"drop": 9}, "tx": {"drop": 9}})), 2)
 
 
 class Table(unittest.TestCase):
     def test_every_pair_of_values_occurs(self):
-        clients = [(each.clients[0], each.attachment) for each in scenario.covering()]
+        clients = [(each.clients[0], each.attachment) for each in perftest.covering()]
         self.assertGreaterEqual(len(clients), 60)
         columns = {
-            "program": (scenario.PROGRAMS, lambda client, _: client.program),
-            "mtu": (scenario.MTUS, lambda client, _: client.mtu),
-            "size": (scenario.SIZES, lambda client, _: client.size),
-            "family": (scenario.FAMILIES, lambda client, _: client.family[:4]),
-            "attachment": (scenario.ATTACHMENTS, lambda _, attachment: attachment),
+            "program": (perftest.PROGRAMS, lambda client, _: client.program),
+            "mtu": (perftest.MTUS, lambda client, _: client.mtu),
+            "size": (perftest.SIZES, lambda client, _: client.size),
+            "family": (perftest.FAMILIES, lambda client, _: client.family[:4]),
+            "attachment": (perftest.ATTACHMENTS, lambda _, attachment: attachment),
         }
         for one in columns:
             for other in columns:
@@ -221,7 +225,7 @@ class Table(unittest.TestCase):
                                             for row in clients), (left, right))
 
     def test_names_are_unique(self):
-        names = [each.name for each in scenario.table()]
+        names = [each.name for each in tables.table()]
         self.assertEqual(len(names), len(set(names)))
 
 

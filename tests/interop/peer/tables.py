@@ -1,0 +1,14 @@
+"""Every scenario there is. A table is a function that returns a list of them; a new one gets a line here."""
+
+from . import perftest
+
+TABLES = (
+    perftest.covering,
+    perftest.options,
+    perftest.faults,
+    perftest.lossy,
+)
+
+
+def table():
+    return [scenario for each in TABLES for scenario in each()]
