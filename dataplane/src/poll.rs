@@ -81,7 +81,7 @@ pub fn turn<P: Port, B: Backing, H: NextHops>(
             turn.unresolved += 1;
             continue;
         };
-        match transmit.emit::<Crc, B>(&LinkHeader { dst, src, vlans }, backing, out) {
+        match transmit.emit::<Crc, B>(engine, &LinkHeader { dst, src, vlans }, backing, out) {
             Ok(len) => {
                 port.tx_commit(len);
                 turn.sent += 1;

@@ -34,6 +34,7 @@ const LIMITS: Limits = Limits {
     send_wqes: 2048,
     recv_wqes: 8 * 512,
     events: 1024,
+    ..Limits::SMALL
 };
 const VERSION: [u8; 16] = *b"6.06\0\0\0\0\0\0\0\0\0\0\0\0";
 const KEY: &[u8; 108] = b"0000:0001:000011:d2ec0c:00000208:00007f56c97cf000:\

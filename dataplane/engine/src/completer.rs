@@ -7,11 +7,11 @@ use crate::backing::Backing;
 use crate::counters::{DropReason, HwCounter};
 use crate::cq::{Wc, WcStatus};
 use crate::engine::{Engine, wc_opcode};
-use crate::memory::Access;
 use crate::qp::QpState;
 use crate::rules::credits::{self, is_beyond};
 use crate::scheduler::Class;
-use crate::wr::{SendWqe, WrOpcode};
+use crate::wqe::SendWqe;
+use crate::wr::WrOpcode;
 
 impl Engine<'_> {
     /// Takes an answer for a queue pair.
@@ -106,7 +106,7 @@ impl Engine<'_> {
             if wqe.first_psn.is_after(psn) {
                 break;
             }
-            if wqe.wr.opcode.awaits_response() {
+            if wqe.opcode.awaits_response() {
                 lost_answer = true;
                 break;
             }
@@ -154,7 +154,7 @@ impl Engine<'_> {
         }
         let wqe = self.oldest(slot).ok_or(DropReason::UnexpectedResponse)?;
         let Some(qp) = self.qps.get(slot) else { return Err(DropReason::UnknownQp) };
-        match wqe.wr.opcode {
+        match wqe.opcode {
             WrOpcode::RdmaRead { .. } => {}
             WrOpcode::AtomicWrite { .. } | WrOpcode::Flush { .. } => {
                 self.handle_empty_response(slot, frame);
@@ -164,8 +164,8 @@ impl Engine<'_> {
         }
         let mtu = qp.path_mtu.bytes();
         let index = u32::try_from(psn.distance_from(wqe.first_psn)).unwrap_or(0);
-        let offset = index.saturating_mul(mtu).min(wqe.wr.sge.len);
-        let expected = (wqe.wr.sge.len - offset).min(mtu);
+        let offset = index.saturating_mul(mtu).min(wqe.local.len);
+        let expected = (wqe.local.len - offset).min(mtu);
         // First or Middle, whichever pass it is of: PSN and length say where it belongs.
         if u32::try_from(frame.payload_len()).ok() != Some(expected) {
             self.fail_request(slot, WcStatus::BadResponse);
@@ -175,7 +175,7 @@ impl Engine<'_> {
             return Ok(());
         }
         if psn == wqe.last_psn {
-            self.complete_oldest(slot, wqe.wr.sge.len);
+            self.complete_oldest(slot, wqe.local.len);
         } else if let Some(qp) = self.qps.get_mut(slot) {
             qp.requester.una = psn.next();
         }
@@ -205,8 +205,7 @@ impl Engine<'_> {
             return Ok(());
         }
         let wqe = self.oldest(slot).ok_or(DropReason::UnexpectedResponse)?;
-        let atomic =
-            matches!(wqe.wr.opcode, WrOpcode::CompareSwap { .. } | WrOpcode::FetchAdd { .. });
+        let atomic = matches!(wqe.opcode, WrOpcode::CompareSwap { .. } | WrOpcode::FetchAdd { .. });
         if !atomic || wqe.first_psn != psn {
             return Err(DropReason::UnexpectedResponse);
         }
@@ -228,16 +227,8 @@ impl Engine<'_> {
         data: [&[u8]; 2],
         backing: &B,
     ) -> bool {
-        if len == 0 {
-            return true;
-        }
         let Some(qp) = self.qps.get(slot) else { return false };
-        let sge = wqe.wr.sge;
-        let va = sge.va.wrapping_add(u64::from(offset));
-        let placed = self
-            .memory
-            .local(sge.lkey, qp.pd, va, len, Access::LOCAL_WRITE)
-            .is_ok_and(|addr| backing.write(addr, data).is_ok());
+        let placed = self.scatter(qp.pd, &wqe.local, offset, len, data, backing);
         if !placed {
             self.fail_request(slot, WcStatus::LocalProtection);
         }
@@ -267,19 +258,19 @@ impl Engine<'_> {
     /// Completes the oldest request and moves past it.
     fn complete_oldest(&mut self, slot: u32, byte_len: u32) {
         let Some(qp) = self.qps.get_mut(slot) else { return };
+        let Some(index) = self.sends.pop_front(&mut qp.requester.queue) else { return };
+        let Some(wqe) = self.free_send(index) else { return };
+        let Some(qp) = self.qps.get_mut(slot) else { return };
         let requester = &mut qp.requester;
-        let Some(index) = self.sends.pop_front(&mut requester.queue) else { return };
-        let Some(wqe) = self.sends.get(index).copied() else { return };
-        self.sends.give(index);
         requester.una = wqe.last_psn.next();
-        if wqe.wr.opcode.awaits_response() {
+        if wqe.opcode.awaits_response() {
             requester.rd_outstanding = requester.rd_outstanding.saturating_sub(1);
         }
-        if wqe.wr.signaled {
+        if wqe.signaled {
             let wc = Wc {
-                wr_id: wqe.wr.wr_id,
+                wr_id: wqe.wr_id,
                 status: WcStatus::Success,
-                opcode: wc_opcode(&wqe.wr.opcode),
+                opcode: wc_opcode(&wqe.opcode),
                 byte_len,
                 imm: None,
                 invalidated: None,

@@ -12,11 +12,13 @@ use crate::qp::{QpSlot, QpState};
 use crate::requester::Requester;
 use crate::responder::{ReplaySlot, Responder};
 use crate::scheduler::{Class, Scheduler};
+use crate::sge::Locals;
 use crate::storage::Storage;
 use crate::time::Instant;
 use crate::timer::Wheel;
 use crate::transmit::Transmit;
-use crate::wr::{RecvWqe, SendWqe, WrOpcode};
+use crate::wqe::{RecvWqe, SendWqe};
+use crate::wr::WrOpcode;
 
 /// Timers that one call of [`Engine::handle_timeout`] serves, at most.
 pub const TIMERS_PER_CALL: u32 = 64;
@@ -45,6 +47,7 @@ pub struct Engine<'s> {
     pub(crate) cqs: CqTable<'s>,
     pub(crate) sends: Pool<'s, SendWqe>,
     pub(crate) recvs: Pool<'s, RecvWqe>,
+    pub(crate) locals: Locals<'s>,
     pub(crate) events: EventQueue<'s>,
     pub(crate) counters: Counters,
     pub(crate) slot_bits: u32,
@@ -55,8 +58,20 @@ impl<'s> Engine<'s> {
     /// An engine without queue pairs.
     #[must_use]
     pub fn new(config: Config, storage: Storage<'s>) -> Self {
-        let Storage { qps, timers, ready, replays, mrs, cqs, cqes, send_wqes, recv_wqes, events } =
-            storage;
+        let Storage {
+            qps,
+            timers,
+            ready,
+            replays,
+            mrs,
+            cqs,
+            cqes,
+            send_wqes,
+            recv_wqes,
+            sges,
+            inlines,
+            events,
+        } = storage;
         let count = qps.len().min(timers.len()).min(ready.len());
         // A QPN is generation, slot and shard. Two bits of generation must be left, so that there
         // is always one that is neither special nor the slot's last.
@@ -75,6 +90,7 @@ impl<'s> Engine<'s> {
             cqs: CqTable::new(cqs, cqes),
             sends: Pool::new(send_wqes),
             recvs: Pool::new(recv_wqes),
+            locals: Locals::new(sges, inlines),
             events: EventQueue::new(events),
             counters: Counters::ZERO,
             slot_bits,
@@ -255,8 +271,7 @@ impl<'s> Engine<'s> {
     }
 
     fn complete_receive(&mut self, slot: u32, index: u32, status: WcStatus) {
-        let wr_id = self.recvs.get(index).map_or(0, |wqe| wqe.wr.wr_id);
-        self.recvs.give(index);
+        let wr_id = self.free_recv(index).map_or(0, |wqe| wqe.wr_id);
         self.complete(slot, wr_id, status, WcOpcode::Recv);
     }
 
@@ -269,10 +284,10 @@ impl<'s> Engine<'s> {
     pub(crate) fn reset(&mut self, slot: u32) {
         self.timers.disarm(slot);
         if let Some(index) = self.take_message_receive(slot) {
-            self.recvs.give(index);
+            self.free_recv(index);
         }
         while let Some(index) = self.pop_receive(slot) {
-            self.recvs.give(index);
+            self.free_recv(index);
         }
         let Some(qp) = self.qps.get_mut(slot) else { return };
         let mut queue = core::mem::replace(&mut qp.requester.queue, List::EMPTY);
@@ -280,7 +295,7 @@ impl<'s> Engine<'s> {
         qp.responder = Responder::EMPTY;
         qp.state = QpState::Reset;
         while let Some(index) = self.sends.pop_front(&mut queue) {
-            self.sends.give(index);
+            self.free_send(index);
         }
     }
 }

@@ -19,6 +19,7 @@
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 #![forbid(unsafe_code)]
 
+mod ah;
 mod backing;
 pub mod cm;
 mod completer;
@@ -28,8 +29,10 @@ mod cq;
 mod engine;
 mod event;
 mod flush;
+mod gather;
 mod memory;
 mod pool;
+mod post;
 mod qp;
 mod receive;
 mod requester;
@@ -37,13 +40,16 @@ mod responder;
 pub mod rules;
 mod scheduler;
 mod segment;
+mod sge;
 mod storage;
 mod time;
 mod timer;
 mod transmit;
 mod verbs;
+mod wqe;
 mod wr;
 
+pub use ah::{Ah, UdAddress};
 pub use backing::{Addr, AtomicOp, Backing, BackingFault};
 pub use config::{Config, Entropy, SeededEntropy};
 pub use counters::{Counters, DropReason, HwCounter};
@@ -56,10 +62,12 @@ pub use qp::{ModifyQp, NextHop, Path, QpError, QpInfo, QpInit, QpSlot, QpState, 
 pub use receive::Rx;
 pub use responder::ReplaySlot;
 pub use scheduler::ReadyNode;
+pub use sge::{InlineSlot, Sge, SgeSlot};
 #[cfg(feature = "std")]
 pub use storage::{HeapStorage, Limits};
 pub use storage::{StaticStorage, Storage};
 pub use time::Instant;
 pub use timer::TimerNode;
-pub use transmit::{Body, LinkHeader, Transmit, TransmitError};
-pub use wr::{PostError, RecvWqe, RecvWr, SendWqe, SendWr, Sge, WrOpcode};
+pub use transmit::{Body, Gather, LinkHeader, Transmit, TransmitError};
+pub use wqe::{RecvWqe, SendWqe};
+pub use wr::{Data, PostError, RecvWr, SendWr, WrOpcode};

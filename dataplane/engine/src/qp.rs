@@ -93,8 +93,34 @@ pub struct QpInit {
     pub max_send_wr: u32,
     /// Receive work requests it may hold.
     pub max_recv_wr: u32,
+    /// Scatter-gather elements a send work request may have.
+    pub max_send_sge: u8,
+    /// Scatter-gather elements a receive work request may have.
+    pub max_recv_sge: u8,
+    /// Bytes of inline data a send work request may have.
+    pub max_inline_data: u16,
     /// Whether whole RDMA WRITEs are told as [`Event::RemoteWrite`](crate::Event::RemoteWrite).
     pub observe_writes: bool,
+}
+
+impl QpInit {
+    /// A queue pair of 16 work requests each way, of one scatter-gather element each, without
+    /// inline data.
+    #[must_use]
+    pub const fn new(service: Service, pd: Pd, send_cq: Cq, recv_cq: Cq) -> Self {
+        Self {
+            service,
+            pd,
+            send_cq,
+            recv_cq,
+            max_send_wr: 16,
+            max_recv_wr: 16,
+            max_send_sge: 1,
+            max_recv_sge: 1,
+            max_inline_data: 0,
+            observe_writes: false,
+        }
+    }
 }
 
 /// A change of state with the attributes it takes.
@@ -258,6 +284,9 @@ pub struct QpSlot {
     pub(crate) recv_cq: Cq,
     pub(crate) max_send_wr: u32,
     pub(crate) max_recv_wr: u32,
+    pub(crate) max_send_sge: u8,
+    pub(crate) max_recv_sge: u8,
+    pub(crate) max_inline_data: u16,
     pub(crate) path: Path,
     pub(crate) receives: List,
     pub(crate) responder: Responder,
@@ -282,6 +311,9 @@ impl QpSlot {
         recv_cq: Cq(0),
         max_send_wr: 0,
         max_recv_wr: 0,
+        max_send_sge: 0,
+        max_recv_sge: 0,
+        max_inline_data: 0,
         path: Path::EMPTY,
         receives: List::EMPTY,
         responder: Responder::EMPTY,

@@ -6,15 +6,14 @@ use crate::counters::HwCounter;
 use crate::cq::WcStatus;
 use crate::engine::{Engine, wc_opcode};
 use crate::event::Event;
-use crate::memory::Access;
 use crate::pool::{Link, List};
 use crate::qp::{QpState, RtsAttr};
 use crate::rules::credits;
 use crate::scheduler::Class;
 use crate::segment::in_service;
 use crate::time::Instant;
-use crate::transmit::{Body, Transmit};
-use crate::wr::SendWqe;
+use crate::transmit::Transmit;
+use crate::wqe::SendWqe;
 
 /// The requester half of a queue pair.
 ///
@@ -147,12 +146,12 @@ impl Requester {
                 self.is_outstanding(psn) && credits::is_beyond(ssn, self.credit_limit)
             })
         } else {
-            wqe.wr.opcode.is_send() && self.is_outstanding(wqe.first_psn)
+            wqe.opcode.is_send() && self.is_outstanding(wqe.first_psn)
         }
     }
 
     fn is_beyond_credits(&self, wqe: &SendWqe) -> bool {
-        wqe.wr.opcode.takes_receive() && credits::is_beyond(wqe.ssn, self.credit_limit)
+        wqe.opcode.takes_receive() && credits::is_beyond(wqe.ssn, self.credit_limit)
     }
 
     /// Takes all that was sent for arrived, as the unreliable service does; says up to where.
@@ -181,14 +180,15 @@ impl Engine<'_> {
         if qp.state != QpState::Rts || requester.rnr_until.is_some() {
             return None;
         }
-        let wqe = *self.sends.get(requester.cursor.index()?)?;
+        let index = requester.cursor.index()?;
+        let wqe = *self.sends.get(index)?;
         let psn = requester.cursor_psn;
         let in_window = requester.in_window();
         if in_window >= self.config.window {
             return None;
         }
-        let awaits_response = wqe.wr.opcode.awaits_response();
-        if wqe.wr.opcode.is_fenced() && requester.rd_outstanding > 0 {
+        let awaits_response = wqe.opcode.awaits_response();
+        if wqe.fence && requester.rd_outstanding > 0 {
             return None;
         }
         if awaits_response && requester.rd_outstanding >= requester.max_rd_atomic {
@@ -211,7 +211,7 @@ impl Engine<'_> {
         let reliable = qp.service == Service::Rc;
         let mut bth = Bth::new(in_service(packet.opcode, qp.service), qp.dest_qpn, psn);
         bth.pkey = qp.pkey;
-        bth.solicited = wqe.wr.solicited && last_of_message;
+        bth.solicited = wqe.solicited && last_of_message;
         // So that the queue never falls silent with something unacknowledged.
         bth.ack_req = reliable
             && !awaits_response
@@ -220,22 +220,19 @@ impl Engine<'_> {
                 || last_again
                 || requester.since_ack_req >= self.config.ack_interval
                 || in_window + 1 == self.config.window);
-        let body = if packet.len == 0 {
-            Body::Empty
-        } else {
-            let sge = wqe.wr.sge;
-            let va = sge.va.wrapping_add(u64::from(packet.offset));
-            match self.memory.local(sge.lkey, qp.pd, va, packet.len, Access::NONE) {
-                Ok(addr) => Body::Region { addr, len: packet.len },
-                // Completions come in order: what was sent before may still succeed.
-                Err(_) if requester.cursor != requester.queue.head() => return None,
-                Err(_) => {
-                    self.fail_request(slot, WcStatus::LocalProtection);
-                    return None;
-                }
+        let (pd, oldest) = (qp.pd, requester.cursor == requester.queue.head());
+        let body = match self.body(pd, index, &wqe, packet.offset, packet.len) {
+            Ok(body) => body,
+            // Completions come in order: what was sent before may still succeed.
+            Err(_) if !oldest => return None,
+            Err(_) => {
+                self.fail_request(slot, WcStatus::LocalProtection);
+                return None;
             }
         };
 
+        let qp = self.qps.get_mut(slot)?;
+        let requester = &mut qp.requester;
         if bth.ack_req {
             requester.since_ack_req = 0;
         }
@@ -382,8 +379,8 @@ impl Engine<'_> {
             && wqe.last_psn.is_before(psn)
         {
             self.sends.pop_front(&mut qp.requester.queue);
-            self.sends.give(index);
-            self.complete(slot, wqe.wr.wr_id, WcStatus::WrFlush, wc_opcode(&wqe.wr.opcode));
+            self.free_send(index);
+            self.complete(slot, wqe.wr_id, WcStatus::WrFlush, wc_opcode(&wqe.opcode));
         }
         self.fail_request(slot, status);
     }
@@ -392,12 +389,10 @@ impl Engine<'_> {
     pub(crate) fn fail_request(&mut self, slot: u32, status: WcStatus) {
         let Some(qp) = self.qps.get_mut(slot) else { return };
         let qpn = qp.qpn;
-        if let Some(index) = self.sends.pop_front(&mut qp.requester.queue) {
-            let wr = self.sends.get(index).map(|wqe| wqe.wr);
-            self.sends.give(index);
-            if let Some(wr) = wr {
-                self.complete(slot, wr.wr_id, status, wc_opcode(&wr.opcode));
-            }
+        if let Some(index) = self.sends.pop_front(&mut qp.requester.queue)
+            && let Some(wqe) = self.free_send(index)
+        {
+            self.complete(slot, wqe.wr_id, status, wc_opcode(&wqe.opcode));
         }
         self.events.push(Event::RequestFailed { qp: qpn, status });
         self.enter_error(slot);
@@ -409,10 +404,8 @@ impl Engine<'_> {
             let Some(qp) = self.qps.get_mut(slot) else { return };
             qp.requester.cursor = Link::NONE;
             let Some(index) = self.sends.pop_front(&mut qp.requester.queue) else { return };
-            let wr = self.sends.get(index).map(|wqe| wqe.wr);
-            self.sends.give(index);
-            if let Some(wr) = wr {
-                self.complete(slot, wr.wr_id, WcStatus::WrFlush, wc_opcode(&wr.opcode));
+            if let Some(wqe) = self.free_send(index) {
+                self.complete(slot, wqe.wr_id, WcStatus::WrFlush, wc_opcode(&wqe.opcode));
             }
         }
     }

@@ -3,7 +3,8 @@
 use roce_codec::ib::{AtomicEth, ExtHeaders, Ieth, ImmDt, Opcode, Psn, RKey, Reth, Service};
 
 use crate::flush::{self, Selectivity};
-use crate::wr::{SendWqe, WrOpcode};
+use crate::wqe::SendWqe;
+use crate::wr::WrOpcode;
 
 /// One packet of a work request.
 pub(crate) struct Packet {
@@ -26,18 +27,18 @@ pub(crate) const fn in_service(opcode: Opcode, service: Service) -> Opcode {
 impl SendWqe {
     /// Whether the packet with this PSN takes a receive of the peer's.
     pub(crate) fn takes_receive_at(&self, psn: Psn) -> bool {
-        let at = if self.wr.opcode.is_send() { self.first_psn } else { self.last_psn };
-        self.wr.opcode.takes_receive() && psn == at
+        let at = if self.opcode.is_send() { self.first_psn } else { self.last_psn };
+        self.opcode.takes_receive() && psn == at
     }
 
     /// The packet with this PSN.
     pub(crate) fn packet(&self, psn: Psn, mtu: u32) -> Packet {
         let index = u32::try_from(psn.distance_from(self.first_psn)).unwrap_or(0);
-        let offset = index.saturating_mul(mtu).min(self.wr.sge.len);
-        let left = self.wr.sge.len - offset;
+        let offset = index.saturating_mul(mtu).min(self.local.len);
+        let left = self.local.len - offset;
         let (first, last) = (psn == self.first_psn, psn == self.last_psn);
         let len = left.min(mtu);
-        match self.wr.opcode {
+        match self.opcode {
             WrOpcode::Send => {
                 let opcode = match (first, last) {
                     (true, true) => Opcode::RC_SEND_ONLY,
@@ -133,7 +134,7 @@ impl SendWqe {
     }
 
     const fn reth(&self, va: u64, rkey: RKey) -> Reth {
-        Reth { va, rkey, dma_len: self.wr.sge.len }
+        Reth { va, rkey, dma_len: self.local.len }
     }
 }
 

@@ -6,8 +6,9 @@ use crate::memory::MrSlot;
 use crate::qp::QpSlot;
 use crate::responder::ReplaySlot;
 use crate::scheduler::ReadyNode;
+use crate::sge::{InlineSlot, SgeSlot};
 use crate::timer::TimerNode;
-use crate::wr::{RecvWqe, SendWqe};
+use crate::wqe::{RecvWqe, SendWqe};
 
 /// Pools of slots. An engine allocates nothing: how much it can hold is how much it was lent.
 ///
@@ -33,12 +34,17 @@ pub struct Storage<'s> {
     pub send_wqes: &'s mut [SendWqe],
     /// Receive work requests, shared by all queue pairs.
     pub recv_wqes: &'s mut [RecvWqe],
+    /// Scatter-gather elements beyond the first of each work request, shared by all.
+    pub sges: &'s mut [SgeSlot],
+    /// Inline data, [`InlineSlot::BYTES`] a slot, shared by all send work requests.
+    pub inlines: &'s mut [InlineSlot],
     /// Asynchronous events waiting to be polled.
     pub events: &'s mut [Option<Event>],
 }
 
 /// Pools of fixed sizes for a `static` or a stack: queue pairs, replays in all, regions,
-/// completion queues, completions, send and receive work requests, events.
+/// completion queues, completions, send and receive work requests, events; and, where work
+/// requests have more than one scatter-gather element, or inline data, slots for these.
 #[derive(Debug)]
 pub struct StaticStorage<
     const QPS: usize,
@@ -49,6 +55,8 @@ pub struct StaticStorage<
     const SENDS: usize,
     const RECVS: usize,
     const EVENTS: usize,
+    const SGES: usize = 0,
+    const INLINES: usize = 0,
 > {
     qps: [QpSlot; QPS],
     timers: [TimerNode; QPS],
@@ -59,6 +67,8 @@ pub struct StaticStorage<
     cqes: [CqeSlot; CQES],
     send_wqes: [SendWqe; SENDS],
     recv_wqes: [RecvWqe; RECVS],
+    sges: [SgeSlot; SGES],
+    inlines: [InlineSlot; INLINES],
     events: [Option<Event>; EVENTS],
 }
 
@@ -71,7 +81,9 @@ impl<
     const SENDS: usize,
     const RECVS: usize,
     const EVENTS: usize,
-> StaticStorage<QPS, REPLAYS, MRS, CQS, CQES, SENDS, RECVS, EVENTS>
+    const SGES: usize,
+    const INLINES: usize,
+> StaticStorage<QPS, REPLAYS, MRS, CQS, CQES, SENDS, RECVS, EVENTS, SGES, INLINES>
 {
     /// Empty pools.
     pub const EMPTY: Self = Self {
@@ -84,6 +96,8 @@ impl<
         cqes: [CqeSlot::EMPTY; CQES],
         send_wqes: [SendWqe::EMPTY; SENDS],
         recv_wqes: [RecvWqe::EMPTY; RECVS],
+        sges: [SgeSlot::EMPTY; SGES],
+        inlines: [InlineSlot::EMPTY; INLINES],
         events: [None; EVENTS],
     };
 
@@ -99,6 +113,8 @@ impl<
             cqes: &mut self.cqes,
             send_wqes: &mut self.send_wqes,
             recv_wqes: &mut self.recv_wqes,
+            sges: &mut self.sges,
+            inlines: &mut self.inlines,
             events: &mut self.events,
         }
     }
@@ -122,6 +138,10 @@ pub struct Limits {
     pub send_wqes: usize,
     /// Receive work requests.
     pub recv_wqes: usize,
+    /// Scatter-gather elements beyond the first of each work request.
+    pub sges: usize,
+    /// Inline data, [`InlineSlot::BYTES`] a slot.
+    pub inlines: usize,
     /// Events.
     pub events: usize,
 }
@@ -137,6 +157,8 @@ impl Limits {
         cqes: 65536,
         send_wqes: 32768,
         recv_wqes: 32768,
+        sges: 4096,
+        inlines: 1024,
         events: 4096,
     };
 }
@@ -154,6 +176,8 @@ pub struct HeapStorage {
     cqes: Box<[CqeSlot]>,
     send_wqes: Box<[SendWqe]>,
     recv_wqes: Box<[RecvWqe]>,
+    sges: Box<[SgeSlot]>,
+    inlines: Box<[InlineSlot]>,
     events: Box<[Option<Event>]>,
 }
 
@@ -172,6 +196,8 @@ impl HeapStorage {
             cqes: vec![CqeSlot::EMPTY; limits.cqes].into(),
             send_wqes: vec![SendWqe::EMPTY; limits.send_wqes].into(),
             recv_wqes: vec![RecvWqe::EMPTY; limits.recv_wqes].into(),
+            sges: vec![SgeSlot::EMPTY; limits.sges].into(),
+            inlines: vec![InlineSlot::EMPTY; limits.inlines].into(),
             events: vec![None; limits.events].into(),
         }
     }
@@ -188,6 +214,8 @@ impl HeapStorage {
             cqes: &mut self.cqes,
             send_wqes: &mut self.send_wqes,
             recv_wqes: &mut self.recv_wqes,
+            sges: &mut self.sges,
+            inlines: &mut self.inlines,
             events: &mut self.events,
         }
     }

@@ -8,6 +8,7 @@ use roce_codec::net::{EtherType, Ethernet, Ip, Ipv4, Ipv6, MacAddr, ROCE_V2_PORT
 use roce_codec::{Crc32, EmitError, FrameBuilder};
 
 use crate::backing::{Addr, Backing, BackingFault};
+use crate::engine::Engine;
 use crate::qp::Path;
 
 /// What a packet carries.
@@ -23,6 +24,16 @@ pub enum Body {
         /// How many; at most the path MTU.
         len: u32,
     },
+    /// Bytes in several pieces, or handed over inline: the engine knows where.
+    Gather(Gather),
+}
+
+/// A part of a work request's memory that is in several pieces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gather {
+    pub(crate) wqe: u32,
+    pub(crate) offset: u32,
+    pub(crate) len: u32,
 }
 
 impl Body {
@@ -31,7 +42,7 @@ impl Body {
     pub const fn len(&self) -> u32 {
         match self {
             Self::Empty => 0,
-            Self::Region { len, .. } => *len,
+            Self::Region { len, .. } | Self::Gather(Gather { len, .. }) => *len,
         }
     }
 
@@ -95,12 +106,14 @@ pub struct LinkHeader {
 
 impl Transmit {
     /// Writes the frame into `out`, payload and ICRC included, with the CRC kernel of your
-    /// choice; says how many bytes.
+    /// choice; says how many bytes. `engine` is the one that the packet is from: it knows the
+    /// pieces of a [`Body::Gather`].
     ///
     /// # Errors
     /// [`TransmitError`].
     pub fn emit<C: Crc32, B: Backing>(
         &self,
+        engine: &Engine<'_>,
         link: &LinkHeader,
         backing: &B,
         out: &mut [u8],
@@ -149,6 +162,9 @@ impl Transmit {
             .emit_with::<C, _>(len, out, |room, icrc| match self.body {
                 Body::Empty => Ok(()),
                 Body::Region { addr, .. } => backing.read_crc(addr, room, icrc),
+                Body::Gather(gather) => {
+                    engine.read_gathered((self.qp, self.bth.psn), gather, backing, room, icrc)
+                }
             })
             .map_err(TransmitError::Emit)?;
         filled.map_err(TransmitError::Backing)?;

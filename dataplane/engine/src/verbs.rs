@@ -1,18 +1,12 @@
-//! The verbs on queue pairs: create, modify, query, destroy, post.
+//! The verbs on queue pairs: create, modify, query, destroy.
 
 use roce_codec::ib::{Qpn, Service};
 
 use crate::config::Entropy;
-use crate::cq::{WcOpcode, WcStatus};
-use crate::engine::{Engine, wc_opcode};
-use crate::flush::Selectivity;
-use crate::memory::Access;
+use crate::engine::Engine;
 use crate::qp::{ModifyQp, QpError, QpInfo, QpInit, QpSlot, QpState, RtrAttr, RtsAttr};
 use crate::requester::Requester;
 use crate::responder::{ReplaySlot, Responder};
-use crate::rules::length::MAX_MESSAGE;
-use crate::scheduler::Class;
-use crate::wr::{PostError, RecvWr, SendWr, WrOpcode};
 
 impl Engine<'_> {
     /// A new queue pair, in [`QpState::Reset`].
@@ -49,6 +43,9 @@ impl Engine<'_> {
             recv_cq: init.recv_cq,
             max_send_wr: init.max_send_wr,
             max_recv_wr: init.max_recv_wr,
+            max_send_sge: init.max_send_sge,
+            max_recv_sge: init.max_recv_sge,
+            max_inline_data: init.max_inline_data,
             ..QpSlot::EMPTY
         };
         Ok(qpn)
@@ -159,100 +156,5 @@ impl Engine<'_> {
             send_wrs: qp.requester.queue.len(),
             recv_wrs: qp.receives.len(),
         })
-    }
-
-    /// Posts a send work request.
-    ///
-    /// # Errors
-    /// [`PostError`]; nothing was queued. On a queue pair in error it is taken and completes as
-    /// flushed.
-    pub fn post_send(&mut self, qpn: Qpn, wr: &SendWr) -> Result<(), PostError> {
-        let slot = self.find(qpn).ok_or(PostError::UnknownQp)?;
-        let qp = self.qps.get(slot).ok_or(PostError::UnknownQp)?;
-        if !matches!(qp.state, QpState::Rts | QpState::Error) {
-            return Err(PostError::State);
-        }
-        if qp.service == Service::Uc && !wr.opcode.is_unreliable() {
-            return Err(PostError::Service);
-        }
-        let fits = match wr.opcode {
-            WrOpcode::CompareSwap { .. }
-            | WrOpcode::FetchAdd { .. }
-            | WrOpcode::AtomicWrite { .. } => wr.sge.len == 8,
-            WrOpcode::Flush { selectivity, .. } => {
-                let long =
-                    matches!(selectivity, Selectivity::Range { len, .. } if len > MAX_MESSAGE);
-                wr.sge.len == 0 && !long
-            }
-            _ => wr.sge.len <= MAX_MESSAGE,
-        };
-        if !fits {
-            return Err(PostError::Length);
-        }
-        let need = if wr.opcode.returns_data() { Access::LOCAL_WRITE } else { Access::NONE };
-        if wr.sge.len > 0 {
-            self.memory
-                .local(wr.sge.lkey, qp.pd, wr.sge.va, wr.sge.len, need)
-                .map_err(|_| PostError::LocalProtection)?;
-        }
-        if wr.opcode.awaits_response() && qp.state == QpState::Rts && !qp.requester.may_read() {
-            return Err(PostError::RdAtomic);
-        }
-        if qp.requester.queue.len() >= qp.max_send_wr {
-            return Err(PostError::QueueFull);
-        }
-        if qp.state == QpState::Error {
-            self.complete(slot, wr.wr_id, WcStatus::WrFlush, wc_opcode(&wr.opcode));
-            return Ok(());
-        }
-        let index = self.sends.take().ok_or(PostError::QueueFull)?;
-        let Some(qp) = self.qps.get_mut(slot) else { return Err(PostError::UnknownQp) };
-        let first = qp.requester.next_psn;
-        // An atomic's answer is one packet; so is every message's at least.
-        let last = first.add(qp.path_mtu.packets(wr.sge.len) - 1);
-        if let Some(wqe) = self.sends.get_mut(index) {
-            wqe.wr = *wr;
-            wqe.first_psn = first;
-            wqe.last_psn = last;
-            wqe.ssn = qp.requester.next_ssn;
-        }
-        self.sends.push_back(&mut qp.requester.queue, index);
-        qp.requester.posted(index, last.next());
-        self.ready.push(Class::Data, slot);
-        Ok(())
-    }
-
-    /// Posts a receive work request.
-    ///
-    /// # Errors
-    /// [`PostError`]; nothing was queued. On a queue pair in error it is taken and completes as
-    /// flushed.
-    pub fn post_recv(&mut self, qpn: Qpn, wr: &RecvWr) -> Result<(), PostError> {
-        let slot = self.find(qpn).ok_or(PostError::UnknownQp)?;
-        let qp = self.qps.get_mut(slot).ok_or(PostError::UnknownQp)?;
-        if qp.state == QpState::Reset {
-            return Err(PostError::State);
-        }
-        if wr.sge.len > MAX_MESSAGE {
-            return Err(PostError::Length);
-        }
-        if wr.sge.len > 0 {
-            self.memory
-                .local(wr.sge.lkey, qp.pd, wr.sge.va, wr.sge.len, Access::LOCAL_WRITE)
-                .map_err(|_| PostError::LocalProtection)?;
-        }
-        if qp.receives.len() >= qp.max_recv_wr {
-            return Err(PostError::QueueFull);
-        }
-        if qp.state == QpState::Error {
-            self.complete(slot, wr.wr_id, WcStatus::WrFlush, WcOpcode::Recv);
-            return Ok(());
-        }
-        let index = self.recvs.take().ok_or(PostError::QueueFull)?;
-        if let Some(wqe) = self.recvs.get_mut(index) {
-            wqe.wr = *wr;
-        }
-        self.recvs.push_back(&mut qp.receives, index);
-        Ok(())
     }
 }

@@ -1,22 +1,12 @@
-//! Work requests: what the caller posts, and the slots they wait in.
+//! Work requests: what the caller posts.
 
 use core::fmt;
 
-use roce_codec::ib::{LKey, Msn, Psn, RKey};
+use roce_codec::ib::RKey;
 
+use crate::ah::UdAddress;
 use crate::flush::{Placement, Selectivity};
-use crate::pool::{Link, Linked};
-
-/// A piece of local memory: one scatter-gather element.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Sge {
-    /// Virtual address.
-    pub va: u64,
-    /// Bytes, at most 2³¹.
-    pub len: u32,
-    /// The key of the region it lies in.
-    pub lkey: LKey,
-}
+use crate::sge::Sge;
 
 /// What a send work request does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +71,7 @@ pub enum WrOpcode {
         rkey: RKey,
     },
     /// Have what was written before arrive at the peer's memory for good. There is no local
-    /// memory: the scatter-gather element is empty.
+    /// memory: the scatter-gather list has no bytes.
     Flush {
         /// By what right, and of which region.
         rkey: RKey,
@@ -93,7 +83,7 @@ pub enum WrOpcode {
 }
 
 impl WrOpcode {
-    /// Whether it waits until no READ or atomic before it is outstanding.
+    /// Whether it waits until no READ or atomic before it is outstanding, fence or not.
     #[inline]
     pub(crate) const fn is_fenced(self) -> bool {
         matches!(self, Self::SendWithInvalidate(_))
@@ -136,28 +126,97 @@ impl WrOpcode {
     }
 }
 
+/// What a send request carries, or where its answer goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Data<'a> {
+    /// A scatter-gather list: the pieces of memory, one behind the other. The memory is the
+    /// engine's until the request completes; the list is not.
+    Sges(&'a [Sge]),
+    /// The bytes themselves, copied when the request is posted. No key is looked at. Not for what
+    /// an answer is placed in.
+    Inline(&'a [u8]),
+}
+
 /// A request for the send queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SendWr {
+pub struct SendWr<'a> {
     /// Comes back in the completion.
     pub wr_id: u64,
     /// What to do.
     pub opcode: WrOpcode,
-    /// The local memory.
-    pub sge: Sge,
+    /// With which bytes.
+    pub data: Data<'a>,
     /// Whether success is reported; errors always are.
     pub signaled: bool,
     /// Whether the receiver's consumer is to be woken.
     pub solicited: bool,
+    /// Whether it waits until no READ, atomic, ATOMIC WRITE or FLUSH before it is outstanding.
+    pub fence: bool,
+    /// Where a datagram goes; `None` on a connection.
+    pub to: Option<UdAddress>,
+}
+
+impl<'a> SendWr<'a> {
+    /// A signaled request over a scatter-gather list.
+    #[must_use]
+    pub const fn new(wr_id: u64, opcode: WrOpcode, sges: &'a [Sge]) -> Self {
+        Self {
+            wr_id,
+            opcode,
+            data: Data::Sges(sges),
+            signaled: true,
+            solicited: false,
+            fence: false,
+            to: None,
+        }
+    }
+
+    /// With these bytes instead of a list.
+    #[must_use]
+    pub const fn inline(self, bytes: &'a [u8]) -> Self {
+        Self { data: Data::Inline(bytes), ..self }
+    }
+
+    /// Its success is not reported.
+    #[must_use]
+    pub const fn unsignaled(self) -> Self {
+        Self { signaled: false, ..self }
+    }
+
+    /// It wakes the receiver's consumer.
+    #[must_use]
+    pub const fn solicited(self) -> Self {
+        Self { solicited: true, ..self }
+    }
+
+    /// It waits for the READs and atomics before it.
+    #[must_use]
+    pub const fn fenced(self) -> Self {
+        Self { fence: true, ..self }
+    }
+
+    /// It goes there.
+    #[must_use]
+    pub const fn to(self, to: UdAddress) -> Self {
+        Self { to: Some(to), ..self }
+    }
 }
 
 /// A request for the receive queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RecvWr {
+pub struct RecvWr<'a> {
     /// Comes back in the completion.
     pub wr_id: u64,
-    /// The memory a SEND is placed in.
-    pub sge: Sge,
+    /// The memory a SEND is placed in, piece by piece.
+    pub sges: &'a [Sge],
+}
+
+impl<'a> RecvWr<'a> {
+    /// A request over a scatter-gather list.
+    #[must_use]
+    pub const fn new(wr_id: u64, sges: &'a [Sge]) -> Self {
+        Self { wr_id, sges }
+    }
 }
 
 /// Why a work request was not taken: the caller's misuse, or a full queue.
@@ -168,7 +227,7 @@ pub enum PostError {
     UnknownQp,
     /// The queue pair's state does not allow it.
     State,
-    /// The queue is full; poll completions and try again.
+    /// The queue, or the pool it has its slots from, is full; poll completions and try again.
     QueueFull,
     /// The local key, its protection domain, its rights or the range.
     LocalProtection,
@@ -178,6 +237,12 @@ pub enum PostError {
     RdAtomic,
     /// The queue pair's service does not have the operation.
     Service,
+    /// More scatter-gather elements than the queue pair was created for.
+    TooManySges,
+    /// More inline data than the queue pair was created for, or where an answer is to be placed.
+    Inline,
+    /// A datagram without destination, or a destination on a connection.
+    Address,
 }
 
 impl fmt::Display for PostError {
@@ -189,65 +254,12 @@ impl fmt::Display for PostError {
             Self::LocalProtection => "local key, rights or range",
             Self::Length => "length not allowed for the operation",
             Self::Service => "the queue pair's service does not have the operation",
+            Self::TooManySges => "more scatter-gather elements than the queue pair was created for",
+            Self::Inline => "inline data too long, or where an answer is to be placed",
+            Self::Address => "a destination on a connection, or none for a datagram",
             Self::RdAtomic => "no READ or atomic may be outstanding on this queue pair",
         })
     }
 }
 
 impl core::error::Error for PostError {}
-
-/// A waiting send request; part of [`Storage`](crate::Storage).
-#[derive(Debug, Clone, Copy)]
-pub struct SendWqe {
-    link: Link,
-    pub(crate) wr: SendWr,
-    /// The PSNs it takes: a READ as many as its answer has packets.
-    pub(crate) first_psn: Psn,
-    pub(crate) last_psn: Psn,
-    /// Which message it is, as the peer's MSN counts: from 1.
-    pub(crate) ssn: Msn,
-}
-
-impl SendWqe {
-    /// An empty slot.
-    pub const EMPTY: Self = Self {
-        link: Link::NONE,
-        wr: SendWr {
-            wr_id: 0,
-            opcode: WrOpcode::Send,
-            sge: Sge { va: 0, len: 0, lkey: LKey(0) },
-            signaled: false,
-            solicited: false,
-        },
-        first_psn: Psn::new(0),
-        last_psn: Psn::new(0),
-        ssn: Msn::new(0),
-    };
-}
-
-impl Linked for SendWqe {
-    fn link(&mut self) -> &mut Link {
-        &mut self.link
-    }
-}
-
-/// A waiting receive request; part of [`Storage`](crate::Storage).
-#[derive(Debug, Clone, Copy)]
-pub struct RecvWqe {
-    link: Link,
-    pub(crate) wr: RecvWr,
-}
-
-impl RecvWqe {
-    /// An empty slot.
-    pub const EMPTY: Self = Self {
-        link: Link::NONE,
-        wr: RecvWr { wr_id: 0, sge: Sge { va: 0, len: 0, lkey: LKey(0) } },
-    };
-}
-
-impl Linked for RecvWqe {
-    fn link(&mut self) -> &mut Link {
-        &mut self.link
-    }
-}

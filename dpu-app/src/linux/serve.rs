@@ -30,6 +30,7 @@ const LIMITS: Limits = Limits {
     send_wqes: 4096,
     recv_wqes: 256 * 512,
     events: 4096,
+    ..Limits::SMALL
 };
 const CQES: u32 = 256 * 512;
 /// Peers at a time.

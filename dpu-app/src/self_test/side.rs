@@ -92,13 +92,9 @@ impl<'m, P: Port> Side<'m, P> {
 
     pub(super) fn create_qp(&mut self) -> Result<(), Failure> {
         let init = QpInit {
-            service: roce_codec::ib::Service::Rc,
-            pd: self.pd,
-            send_cq: self.cq,
-            recv_cq: self.cq,
             max_send_wr: DEPTH,
             max_recv_wr: DEPTH,
-            observe_writes: false,
+            ..QpInit::new(roce_codec::ib::Service::Rc, self.pd, self.cq, self.cq)
         };
         self.qpn = self.engine.create_qp(&init, &mut self.random)?;
         Ok(())
@@ -152,12 +148,13 @@ impl<'m, P: Port> Side<'m, P> {
         opcode: WrOpcode,
         sge: Sge,
     ) -> Result<(), Failure> {
-        let wr = SendWr { wr_id, opcode, sge, signaled: true, solicited: false };
+        let sges = [sge];
+        let wr = SendWr::new(wr_id, opcode, &sges);
         Ok(self.engine.post_send(self.qpn, &wr)?)
     }
 
     pub(super) fn post_recv(&mut self, wr_id: u64, sge: Sge) -> Result<(), Failure> {
-        Ok(self.engine.post_recv(self.qpn, &RecvWr { wr_id, sge })?)
+        Ok(self.engine.post_recv(self.qpn, &RecvWr::new(wr_id, &[sge]))?)
     }
 
     pub(super) fn check_state(&self, expected: QpState) -> Result<(), Failure> {

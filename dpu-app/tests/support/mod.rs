@@ -143,13 +143,10 @@ impl<'s, P: Port> Client<'s, P> {
         };
         let mr = self.engine.register_mr(&attr, &mut self.random).unwrap();
         let init = QpInit {
-            service: roce_codec::ib::Service::Rc,
-            pd: self.pd,
-            send_cq: self.cq,
-            recv_cq: self.cq,
             max_send_wr: 256,
             max_recv_wr: 512,
             observe_writes: run.test == Test::WriteLat,
+            ..QpInit::new(roce_codec::ib::Service::Rc, self.pd, self.cq, self.cq)
         };
         let qpn = self.engine.create_qp(&init, &mut self.random).unwrap();
         let psn = Psn::new(self.random.next_u32());
@@ -301,7 +298,8 @@ impl<'s, P: Port> Client<'s, P> {
                     let at = Addr { region: pair.region, offset: u64::from(offset) };
                     self.memory.write(at, [&message(index, run.size), &[]]).unwrap();
                 }
-                let wr = SendWr { wr_id: index, opcode, sge, signaled: true, solicited: false };
+                let sges = [sge];
+                let wr = SendWr::new(index, opcode, &sges);
                 self.engine.post_send(pair.qpn, &wr).unwrap();
             }
             // One message at a time, so that the memory it is sent from may be used again.
@@ -323,13 +321,12 @@ impl<'s, P: Port> Client<'s, P> {
             });
             let at = Addr { region: pair.region, offset: last };
             self.memory.write(at, [&[count], &[]]).unwrap();
-            let wr = SendWr {
-                wr_id: index,
-                opcode: WrOpcode::RdmaWrite { va: pair.server.va, rkey: pair.server.rkey },
-                sge: self.sge(pair, 0, run.size),
-                signaled: true,
-                solicited: false,
-            };
+            let sges = [self.sge(pair, 0, run.size)];
+            let wr = SendWr::new(
+                index,
+                WrOpcode::RdmaWrite { va: pair.server.va, rkey: pair.server.rkey },
+                &sges,
+            );
             self.engine.post_send(pair.qpn, &wr).unwrap();
             let wanted = usize::try_from(index).unwrap();
             self.until(tcp, "a WRITE", |client| client.completions.len() == wanted);
@@ -339,11 +336,13 @@ impl<'s, P: Port> Client<'s, P> {
     /// Sends, and waits for as long an answer.
     fn send_lat(&mut self, run: &Run, pair: &Pair, tcp: &mut impl Tcp) {
         for index in 1..=run.iterations {
-            let receive = RecvWr { wr_id: index, sge: self.sge(pair, run.half(), run.size) };
+            let sges = [self.sge(pair, run.half(), run.size)];
+            let receive = RecvWr::new(index, &sges);
             self.engine.post_recv(pair.qpn, &receive).unwrap();
             let sge = self.sge(pair, 0, run.size);
             let (opcode, signaled) = (WrOpcode::Send, true);
-            let wr = SendWr { wr_id: index, opcode, sge, signaled, solicited: false };
+            let sges = [sge];
+            let wr = SendWr { signaled, ..SendWr::new(index, opcode, &sges) };
             self.engine.post_send(pair.qpn, &wr).unwrap();
             let wanted = 2 * usize::try_from(index).unwrap();
             self.until(tcp, "an answer", |client| client.completions.len() == wanted);

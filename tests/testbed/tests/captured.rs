@@ -67,21 +67,14 @@ fn serve(qpn: u32, connection: &Connection) -> usize {
         send_wqes: 1,
         recv_wqes: 1,
         events: 16,
+        ..Limits::SMALL
     };
     let mut storage = HeapStorage::new(&limits);
     let mut engine = Engine::new(roce_engine::Config::DEFAULT, storage.lend());
     let mut given = Given([qpn, connection.rkey.0, 0x5555_5555].into());
     let pd = engine.alloc_pd();
     let cq = engine.create_cq(16).unwrap();
-    let init = QpInit {
-        service: Service::Rc,
-        pd,
-        send_cq: cq,
-        recv_cq: cq,
-        max_send_wr: 1,
-        max_recv_wr: 1,
-        observe_writes: false,
-    };
+    let init = QpInit { max_send_wr: 1, max_recv_wr: 1, ..QpInit::new(Service::Rc, pd, cq, cq) };
     let qp = engine.create_qp(&init, &mut given).unwrap();
     assert_eq!(qp, Qpn::new(qpn));
     let mut memory = HostMemory::new();
@@ -134,7 +127,7 @@ fn serve(qpn: u32, connection: &Connection) -> usize {
             };
             while let Some(transmit) = engine.poll_transmit(Instant(1)) {
                 let mut out = vec![0; 4352];
-                let len = transmit.emit::<Crc, _>(&link, &memory, &mut out).unwrap();
+                let len = transmit.emit::<Crc, _>(&engine, &link, &memory, &mut out).unwrap();
                 out.truncate(len);
                 ours.push_back(out);
             }

@@ -34,6 +34,7 @@ const LIMITS: Limits = Limits {
     send_wqes: 64,
     recv_wqes: 64,
     events: 256,
+    ..Limits::SMALL
 };
 
 /// Byte `at` of a message; the first eight say which one it is.
@@ -69,13 +70,9 @@ impl<'s> Side<'s> {
         let attr = MrAttr { pd, va: VA, len: 2 * LEN as u64, access: Access::ALL, backing };
         let mr = engine.register_mr(&attr, random).unwrap();
         let init = QpInit {
-            service: Service::Uc,
-            pd,
-            send_cq: cqs[0],
-            recv_cq: cqs[1],
             max_send_wr: 64,
             max_recv_wr: 64,
-            observe_writes: false,
+            ..QpInit::new(Service::Uc, pd, cqs[0], cqs[1])
         };
         let qp = engine.create_qp(&init, random).unwrap();
         Self { engine, memory, cqs, mr, qp }
@@ -156,7 +153,8 @@ fn run(seed: u64, sum: &mut Sum) {
     receiver.connect(2, sender.qp, path_mtu, psn);
 
     for index in 0..receives {
-        let wr = RecvWr { wr_id: index as u64, sge: receiver.sge(LEN + index * PLACE, PLACE) };
+        let sges = [receiver.sge(LEN + index * PLACE, PLACE)];
+        let wr = RecvWr::new(index as u64, &sges);
         receiver.engine.post_recv(receiver.qp, &wr).unwrap();
     }
     let kinds = [Kind::Send, Kind::SendImm, Kind::Write, Kind::WriteImm];
@@ -177,7 +175,8 @@ fn run(seed: u64, sum: &mut Sum) {
             Kind::WriteImm => WrOpcode::RdmaWriteWithImm { va, rkey, imm },
         };
         let sge = sender.sge(offset, len);
-        let wr = SendWr { wr_id: message as u64, opcode, sge, signaled: true, solicited: false };
+        let sges = [sge];
+        let wr = SendWr::new(message as u64, opcode, &sges);
         sender.engine.post_send(sender.qp, &wr).unwrap();
     }
 
@@ -194,7 +193,8 @@ fn run(seed: u64, sum: &mut Sum) {
             let Some(transmit) = sender.engine.poll_transmit(now) else { break };
             assert!(!transmit.bth.ack_req);
             let mut out = vec![0; 4352];
-            let len = transmit.emit::<Crc, _>(&link, &sender.memory, &mut out).unwrap();
+            let len =
+                transmit.emit::<Crc, _>(&sender.engine, &link, &sender.memory, &mut out).unwrap();
             out.truncate(len);
             now = now.add_ns(100);
             wire.send(now, out, false);

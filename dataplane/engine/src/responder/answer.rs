@@ -73,8 +73,7 @@ impl Engine<'_> {
         if receive != WcStatus::WrFlush
             && let Some(index) = self.take_message_receive(slot)
         {
-            let wr_id = self.recvs.get(index).map_or(0, |wqe| wqe.wr.wr_id);
-            self.recvs.give(index);
+            let wr_id = self.free_recv(index).map_or(0, |wqe| wqe.wr_id);
             self.complete(slot, wr_id, receive, WcOpcode::Recv);
         }
         self.counters.count(HwCounter::SentFatalNak);

@@ -27,45 +27,42 @@ impl Engine<'_> {
         {
             qp.responder.message = Message::Send { receive: Link::to(index), filled: 0 };
         }
-        let Some(qp) = self.qps.get_mut(slot) else { return Err(INVALID) };
+        let Some(qp) = self.qps.get(slot) else { return Err(INVALID) };
+        let pd = qp.pd;
         let Message::Send { receive, filled } = qp.responder.message else {
             return Err(INVALID);
         };
         let Some(index) = receive.index() else { return Err(INVALID) };
-        let Some(wr) = self.recvs.get(index).map(|wqe| wqe.wr) else { return Err(INVALID) };
+        let Some(wqe) = self.recvs.get(index).copied() else { return Err(INVALID) };
         // IBTA 9.7.4.1.6 (C9-98): longer than the receive.
-        if len > wr.sge.len.saturating_sub(filled) {
+        if len > wqe.local.len.saturating_sub(filled) {
             return Err(Refusal::NakReceive(NakCode::InvalidRequest, WcStatus::LocalLength));
         }
         // IBTA 9.7.4.1.5: the key to invalidate is one of this domain that may be. Looked at before
         // the data is placed, so that nothing of a refused packet happens.
         let doomed = request.frame.ieth().map(|ieth| ieth.0);
         if let Some(rkey) = doomed {
-            self.memory.may_invalidate(rkey, qp.pd).map_err(|_| {
+            self.memory.may_invalidate(rkey, pd).map_err(|_| {
                 Refusal::NakReceive(NakCode::RemoteAccessError, WcStatus::RemoteInvalidate)
             })?;
         }
-        if len > 0 {
-            let local_fault =
-                || Refusal::NakReceive(NakCode::RemoteOperationalError, WcStatus::LocalProtection);
-            let va = wr.sge.va.wrapping_add(u64::from(filled));
-            let addr = self
-                .memory
-                .local(wr.sge.lkey, qp.pd, va, len, Access::LOCAL_WRITE)
-                .map_err(|_| local_fault())?;
-            backing.write(addr, request.frame.payload()).map_err(|_| local_fault())?;
+        if !self.scatter(pd, &wqe.local, filled, len, request.frame.payload(), backing) {
+            let code = NakCode::RemoteOperationalError;
+            return Err(Refusal::NakReceive(code, WcStatus::LocalProtection));
         }
         let filled = filled + len;
         if info.position.ends() {
-            qp.responder.message = Message::None;
+            if let Some(qp) = self.qps.get_mut(slot) {
+                qp.responder.message = Message::None;
+            }
             if let Some(rkey) = doomed {
                 self.memory.invalidate(rkey);
                 self.counters.count(HwCounter::RxInvalidateRequests);
             }
-            self.recvs.give(index);
+            self.free_recv(index);
             self.counters.count(HwCounter::RxSendRequests);
-            self.complete_message(slot, request, wr.wr_id, WcOpcode::Recv, filled);
-        } else {
+            self.complete_message(slot, request, wqe.wr_id, WcOpcode::Recv, filled);
+        } else if let Some(qp) = self.qps.get_mut(slot) {
             qp.responder.message = Message::Send { receive, filled };
         }
         Ok(())
@@ -120,8 +117,7 @@ impl Engine<'_> {
         if info.has_immediate()
             && let Some(index) = self.pop_receive(slot)
         {
-            let wr_id = self.recvs.get(index).map_or(0, |wqe| wqe.wr.wr_id);
-            self.recvs.give(index);
+            let wr_id = self.free_recv(index).map_or(0, |wqe| wqe.wr_id);
             self.complete_message(slot, request, wr_id, WcOpcode::RecvRdmaWithImm, total);
         }
         Ok(())

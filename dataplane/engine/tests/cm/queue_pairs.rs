@@ -18,19 +18,12 @@ fn engine(seed: u64) -> (Engine<'static>, Qpn) {
         send_wqes: 4,
         recv_wqes: 4,
         events: 4,
+        ..Limits::SMALL
     };
     let storage = Box::leak(Box::new(HeapStorage::new(&limits)));
     let mut engine = Engine::new(Config::DEFAULT, storage.lend());
     let (pd, cq) = (engine.alloc_pd(), engine.create_cq(4).unwrap());
-    let init = QpInit {
-        service: Service::Rc,
-        pd,
-        send_cq: cq,
-        recv_cq: cq,
-        max_send_wr: 4,
-        max_recv_wr: 4,
-        observe_writes: false,
-    };
+    let init = QpInit { max_send_wr: 4, max_recv_wr: 4, ..QpInit::new(Service::Rc, pd, cq, cq) };
     let qpn = engine.create_qp(&init, &mut SeededEntropy::new(seed)).unwrap();
     (engine, qpn)
 }

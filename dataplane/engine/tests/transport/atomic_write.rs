@@ -135,7 +135,8 @@ fn the_requesters_packet_and_what_completes_it() {
     let mut lone = Lone::new();
     for len in [0, 7, 9] {
         let sge = lone.host.sge(0, len);
-        let wr = SendWr { wr_id: 1, opcode, sge, signaled: true, solicited: false };
+        let sges = [sge];
+        let wr = SendWr::new(1, opcode, &sges);
         let refused = lone.host.engine.post_send(lone.host.qp, &wr);
         assert_eq!(refused, Err(PostError::Length));
     }
@@ -155,7 +156,8 @@ fn no_more_outstanding_than_agreed() {
     let mut none = Lone::with(Setup { max_rd_atomic: 0, ..Setup::DEFAULT });
     let opcode = WrOpcode::AtomicWrite { va: 0, rkey: RKey(7) };
     let sge = none.host.sge(0, 8);
-    let wr = SendWr { wr_id: 1, opcode, sge, signaled: true, solicited: false };
+    let sges = [sge];
+    let wr = SendWr::new(1, opcode, &sges);
     assert_eq!(none.host.engine.post_send(none.host.qp, &wr), Err(PostError::RdAtomic));
 }
 

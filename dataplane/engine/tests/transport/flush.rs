@@ -120,7 +120,8 @@ fn the_requesters_packets() {
     let sges = [(selectivity, lone.host.sge(0, 0)), (range, lone.host.sge(0, 1))];
     for (selectivity, sge) in sges {
         let opcode = WrOpcode::Flush { rkey: RKey(7), selectivity, placement: GLOBAL };
-        let wr = SendWr { wr_id: 1, opcode, sge, signaled: true, solicited: false };
+        let sges = [sge];
+        let wr = SendWr::new(1, opcode, &sges);
         assert_eq!(lone.host.engine.post_send(lone.host.qp, &wr), Err(PostError::Length));
     }
 }

@@ -149,6 +149,7 @@ impl Host {
             send_wqes: 256,
             recv_wqes: 256,
             events: 64,
+            ..Limits::SMALL
         };
         let storage = Box::leak(Box::new(HeapStorage::new(&limits)));
         let config = Config { window: setup.window, ..Config::DEFAULT };
@@ -166,13 +167,10 @@ impl Host {
         };
         let mr = engine.register_mr(&attr, &mut entropy).unwrap();
         let init = QpInit {
-            service: setup.service,
-            pd,
-            send_cq: cq,
-            recv_cq,
             max_send_wr: 64,
             max_recv_wr: 64,
             observe_writes: setup.observe_writes,
+            ..QpInit::new(setup.service, pd, cq, recv_cq)
         };
         let qp = engine.create_qp(&init, &mut entropy).unwrap();
         Self { engine, memory: Memory::new(), entropy, pd, mr, cq, recv_cq, qp }
@@ -242,12 +240,14 @@ impl Host {
     }
 
     pub(crate) fn post(&mut self, wr_id: u64, opcode: WrOpcode, sge: Sge) {
-        let wr = SendWr { wr_id, opcode, sge, signaled: true, solicited: false };
+        let sges = [sge];
+        let wr = SendWr::new(wr_id, opcode, &sges);
         self.engine.post_send(self.qp, &wr).unwrap();
     }
 
     pub(crate) fn post_recv(&mut self, wr_id: u64, offset: usize, len: u32) {
-        let wr = RecvWr { wr_id, sge: self.sge(offset, len) };
+        let sges = [self.sge(offset, len)];
+        let wr = RecvWr::new(wr_id, &sges);
         self.engine.post_recv(self.qp, &wr).unwrap();
     }
 

@@ -145,7 +145,8 @@ fn the_owner_keeps_the_region() {
     lone.host.post_recv(1, 0, 0);
     lone.receives(Packet::new(Opcode::RC_SEND_ONLY_INV, 100).ieth(mr.rkey));
     let sge = roce_engine::Sge { lkey: mr.lkey, ..lone.host.sge(0, 64) };
-    let wr = roce_engine::RecvWr { wr_id: 2, sge };
+    let sges = [sge];
+    let wr = roce_engine::RecvWr::new(2, &sges);
     assert_eq!(lone.host.engine.post_recv(lone.host.qp, &wr), Ok(()));
     assert_eq!(lone.host.engine.deregister_mr(mr.rkey), Ok(()));
     assert_eq!(lone.host.engine.post_recv(lone.host.qp, &wr), Err(PostError::LocalProtection));
@@ -187,13 +188,8 @@ fn invalidation_under_loss() {
         pair.hosts[1].post_recv(9, 8192, 4096);
         pair.lose(if lost == 3 { 1 } else { 0 }, 5000 + if lost == 3 { 2 } else { lost });
         let sge = pair.hosts[0].sge(0, 2500);
-        let wr = SendWr {
-            wr_id: 1,
-            opcode: WrOpcode::SendWithInvalidate(rkey),
-            sge,
-            signaled: true,
-            solicited: false,
-        };
+        let sges = [sge];
+        let wr = SendWr::new(1, WrOpcode::SendWithInvalidate(rkey), &sges);
         pair.hosts[0].engine.post_send(pair.hosts[0].qp, &wr).unwrap();
         pair.run();
         assert_eq!(pair.hosts[0].sent()[0].status, WcStatus::Success, "{lost}");

@@ -86,7 +86,7 @@ impl Lone {
         loop {
             let transmit = self.host.engine.poll_transmit(self.now)?;
             let mut out = vec![0; 5000];
-            match transmit.emit::<Crc, _>(&link, &self.host.memory, &mut out) {
+            match transmit.emit::<Crc, _>(&self.host.engine, &link, &self.host.memory, &mut out) {
                 Ok(len) => {
                     return Some(Packet::from_bytes(&out[..len], Start::Ethernet, PEER_QPN));
                 }

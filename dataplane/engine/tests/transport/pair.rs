@@ -94,7 +94,8 @@ impl Pair {
         for (side, host) in self.hosts.iter_mut().enumerate() {
             while let Some(transmit) = host.engine.poll_transmit(self.now) {
                 let mut out = vec![0; 5000];
-                let len = transmit.emit::<Crc, _>(&link, &host.memory, &mut out).unwrap();
+                let len =
+                    transmit.emit::<Crc, _>(&host.engine, &link, &host.memory, &mut out).unwrap();
                 out.truncate(len);
                 let packet = Packet::from_bytes(&out, Start::Ethernet, dest[side]);
                 let psn = packet.psn;

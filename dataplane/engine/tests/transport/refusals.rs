@@ -385,7 +385,8 @@ fn a_receive_whose_region_went() {
     };
     let mr = lone.host.engine.register_mr(&attr, &mut lone.host.entropy).unwrap();
     let sge = roce_engine::Sge { va: 0x1000, len: 64, lkey: mr.lkey };
-    let recv = roce_engine::RecvWr { wr_id: 1, sge };
+    let sges = [sge];
+    let recv = roce_engine::RecvWr::new(1, &sges);
     lone.host.engine.post_recv(lone.host.qp, &recv).unwrap();
     lone.host.engine.deregister_mr(mr.rkey).unwrap();
     let send = Packet::new(Opcode::RC_SEND_ONLY, 100).payload(b"late");

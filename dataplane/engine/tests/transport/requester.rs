@@ -35,7 +35,8 @@ fn every_message_ends_with_a_wish_for_an_answer() {
     let mut lone = Lone::new();
     lone.host.put(0, &[9; 2500]);
     let sge = lone.host.sge(0, 2500);
-    let wr = SendWr { wr_id: 1, opcode: WRITE, sge, signaled: true, solicited: true };
+    let sges = [sge];
+    let wr = SendWr::new(1, WRITE, &sges).solicited();
     lone.host.engine.post_send(lone.host.qp, &wr).unwrap();
     let expect = [
         Packet::new(O::RC_RDMA_WRITE_FIRST, 5000).reth(FAR, KEY, 2500).payload(&[9; 1024]),
@@ -260,13 +261,8 @@ fn reads_and_atomics_wait_for_their_turn() {
 #[test]
 fn a_read_that_the_peer_has_no_place_for_is_not_taken() {
     let mut lone = Lone::with(Setup { max_rd_atomic: 0, ..Setup::DEFAULT });
-    let wr = SendWr {
-        wr_id: 1,
-        opcode: READ,
-        sge: lone.host.sge(0, 1),
-        signaled: true,
-        solicited: false,
-    };
+    let sges = [lone.host.sge(0, 1)];
+    let wr = SendWr::new(1, READ, &sges);
     assert_eq!(lone.host.engine.post_send(lone.host.qp, &wr), Err(PostError::RdAtomic));
 }
 
@@ -321,13 +317,8 @@ fn psns_wrap() {
 #[test]
 fn unsignaled_requests_complete_only_in_error() {
     let mut lone = Lone::new();
-    let wr = |wr_id, signaled| SendWr {
-        wr_id,
-        opcode: WRITE,
-        sge: Sge { va: VA, len: 1, lkey: lone.host.mr.lkey },
-        signaled,
-        solicited: false,
-    };
+    let sges = [lone.host.sge(0, 1)];
+    let wr = |wr_id, signaled| SendWr { signaled, ..SendWr::new(wr_id, WRITE, &sges) };
     for wr in [wr(1, false), wr(2, true), wr(3, false), wr(4, false)] {
         lone.host.engine.post_send(lone.host.qp, &wr).unwrap();
     }
@@ -426,7 +417,8 @@ fn what_may_be_posted() {
     let good = lone.host.sge(0, len);
     let qp = lone.host.qp;
     let mut post = |opcode, sge| {
-        let wr = SendWr { wr_id: 0, opcode, sge, signaled: true, solicited: false };
+        let sges = [sge];
+        let wr = SendWr::new(0, opcode, &sges);
         lone.host.engine.post_send(qp, &wr)
     };
     let protection = Err(PostError::LocalProtection);

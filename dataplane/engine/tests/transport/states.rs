@@ -75,8 +75,10 @@ fn posting_by_state() {
     let setup = Setup::DEFAULT;
     let mut host = Host::new(&setup);
     let sge = host.sge(0, 1);
-    let send = SendWr { wr_id: 1, opcode: WRITE, sge, signaled: true, solicited: false };
-    let recv = RecvWr { wr_id: 2, sge };
+    let sges = [sge];
+    let send = SendWr::new(1, WRITE, &sges);
+    let sges = [sge];
+    let recv = RecvWr::new(2, &sges);
     let qp = host.qp;
     assert_eq!(host.engine.post_recv(qp, &recv), Err(PostError::State));
     assert_eq!(host.engine.post_send(qp, &send), Err(PostError::State));
@@ -208,13 +210,14 @@ fn slots_come_back() {
                 lone.host.engine.destroy_qp(old).unwrap();
                 assert_eq!(lone.host.engine.query_qp(old), Err(QpError::UnknownQp));
                 let init = QpInit {
-                    service: roce_codec::ib::Service::Rc,
-                    pd: lone.host.pd,
-                    send_cq: lone.host.cq,
-                    recv_cq: lone.host.recv_cq,
                     max_send_wr: 64,
                     max_recv_wr: 64,
-                    observe_writes: false,
+                    ..QpInit::new(
+                        roce_codec::ib::Service::Rc,
+                        lone.host.pd,
+                        lone.host.cq,
+                        lone.host.recv_cq,
+                    )
                 };
                 lone.host.qp = lone.host.engine.create_qp(&init, &mut lone.host.entropy).unwrap();
                 assert_ne!(lone.host.qp, old);
@@ -233,13 +236,9 @@ fn a_new_owner_of_a_slot_has_another_number() {
     let old = write(&lone, 100);
     let old_qp = lone.host.qp;
     let init = QpInit {
-        service: roce_codec::ib::Service::Rc,
-        pd: lone.host.pd,
-        send_cq: lone.host.cq,
-        recv_cq: lone.host.recv_cq,
         max_send_wr: 1,
         max_recv_wr: 1,
-        observe_writes: false,
+        ..QpInit::new(roce_codec::ib::Service::Rc, lone.host.pd, lone.host.cq, lone.host.recv_cq)
     };
     for _ in 0..100 {
         lone.host.engine.destroy_qp(lone.host.qp).unwrap();
@@ -285,13 +284,9 @@ fn what_modify_qp_refuses() {
 fn slots_run_out() {
     let mut host = Host::new(&Setup::DEFAULT);
     let init = QpInit {
-        service: roce_codec::ib::Service::Rc,
-        pd: host.pd,
-        send_cq: host.cq,
-        recv_cq: host.recv_cq,
         max_send_wr: 1,
         max_recv_wr: 1,
-        observe_writes: false,
+        ..QpInit::new(roce_codec::ib::Service::Rc, host.pd, host.cq, host.recv_cq)
     };
     for _ in 0..3 {
         host.engine.create_qp(&init, &mut host.entropy).unwrap();

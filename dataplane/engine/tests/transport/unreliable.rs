@@ -159,18 +159,14 @@ fn services_do_not_mix() {
         WrOpcode::AtomicWrite { va, rkey },
         WrOpcode::SendWithInvalidate(rkey),
     ] {
-        let wr =
-            SendWr { wr_id: 1, opcode, sge: lone.host.sge(0, 8), signaled: true, solicited: false };
+        let sges = [lone.host.sge(0, 8)];
+        let wr = SendWr::new(1, opcode, &sges);
         assert_eq!(lone.host.engine.post_send(lone.host.qp, &wr), Err(PostError::Service));
     }
     let init = QpInit {
-        service: Service::Ud,
-        pd: lone.host.pd,
-        send_cq: lone.host.cq,
-        recv_cq: lone.host.cq,
         max_send_wr: 1,
         max_recv_wr: 1,
-        observe_writes: false,
+        ..QpInit::new(Service::Ud, lone.host.pd, lone.host.cq, lone.host.cq)
     };
     let refused = lone.host.engine.create_qp(&init, &mut lone.host.entropy);
     assert_eq!(refused, Err(QpError::Service));

@@ -134,13 +134,9 @@ impl<'s, P: Port> Side<'s, P> {
 
     fn create_qp(&mut self) -> Result<Qpn> {
         let init = QpInit {
-            service: roce_codec::ib::Service::Rc,
-            pd: self.pd,
-            send_cq: self.cq,
-            recv_cq: self.cq,
             max_send_wr: DEPTH,
             max_recv_wr: RECEIVES,
-            observe_writes: false,
+            ..QpInit::new(roce_codec::ib::Service::Rc, self.pd, self.cq, self.cq)
         };
         Ok(self.engine.create_qp(&init, &mut self.random)?)
     }

@@ -107,18 +107,19 @@ impl Operation {
         }
         if self == Self::Send {
             for (index, (offset, len)) in (0..).zip(pieces(self)) {
-                let wr = RecvWr { wr_id: index, sge: there.sge(offset, len) };
+                let sges = [there.sge(offset, len)];
+                let wr = RecvWr::new(index, &sges);
                 lab.responder.engine.post_recv(far, &wr)?;
             }
         }
-        let mut requests = (0..).zip(pieces(self)).map(|(index, (offset, len))| {
+        let mut requests = pieces(self).map(|(offset, len)| {
             let (va, rkey) = (there.va + u64::from(offset), there.mr.rkey);
             let opcode = match self {
                 Self::Read => WrOpcode::RdmaRead { va, rkey },
                 Self::Send => WrOpcode::Send,
                 _ => WrOpcode::RdmaWrite { va, rkey },
             };
-            request(index, opcode, here.sge(offset, len))
+            (opcode, here.sge(offset, len))
         });
         let mut received = Vec::new();
         post_all(lab, near, u64::from(MESSAGES), &mut requests, |wc| received.push(*wc))?;
@@ -178,7 +179,7 @@ impl Operation {
                 }
                 WrOpcode::CompareSwap { va, rkey, compare, swap: random }
             };
-            requests.push(request(u64::from(index), opcode, here.sge(8 * index, 8)));
+            requests.push((opcode, here.sge(8 * index, 8)));
         }
         post_all(lab, near, u64::from(ATOMICS), &mut requests.into_iter(), |_| {})?;
         for (index, expected) in (0..).zip(&expected) {
@@ -220,17 +221,13 @@ fn pieces(operation: Operation) -> impl Iterator<Item = (u32, u32)> {
     })
 }
 
-fn request(wr_id: u64, opcode: WrOpcode, sge: Sge) -> SendWr {
-    SendWr { wr_id, opcode, sge, signaled: true, solicited: false }
-}
-
 /// Posts requests as there is room and waits until `count` are complete, in order. The
 /// responder's completions go to `far`.
 fn post_all<A: Port, B: Port>(
     lab: &mut Lab<'_, A, B>,
     qpn: Qpn,
     count: u64,
-    requests: &mut dyn Iterator<Item = SendWr>,
+    requests: &mut dyn Iterator<Item = (WrOpcode, Sge)>,
     mut far: impl FnMut(&Wc),
 ) -> Result<()> {
     let (mut posted, mut completed) = (0, 0);
@@ -242,9 +239,9 @@ fn post_all<A: Port, B: Port>(
             completed += 1;
         }
         while posted - completed < u64::from(DEPTH)
-            && let Some(wr) = requests.next()
+            && let Some((opcode, sge)) = requests.next()
         {
-            lab.requester.engine.post_send(qpn, &wr)?;
+            lab.requester.engine.post_send(qpn, &SendWr::new(posted, opcode, &[sge]))?;
             posted += 1;
         }
         Ok(completed == count)

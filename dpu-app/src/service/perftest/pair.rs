@@ -75,13 +75,10 @@ impl Pair {
             _ => None,
         };
         let init = QpInit {
-            service: roce_codec::ib::Service::Rc,
-            pd,
-            send_cq: context.queues.send,
-            recv_cq: context.queues.recv,
             max_send_wr: SENDS,
             max_recv_wr: RECEIVES,
             observe_writes: test == Test::WriteLat,
+            ..QpInit::new(roce_codec::ib::Service::Rc, pd, context.queues.send, context.queues.recv)
         };
         match context.engine.create_qp(&init, context.platform.random()) {
             Ok(qpn) => {
@@ -133,7 +130,7 @@ impl Pair {
         context: &mut Context<'_, '_, P>,
     ) -> Result<(), PostError> {
         let sge = self.exposed.sge(0, region_len);
-        context.engine.post_recv(self.qpn, &RecvWr { wr_id, sge })
+        context.engine.post_recv(self.qpn, &RecvWr::new(wr_id, &[sge]))
     }
 
     /// Its description for the client.

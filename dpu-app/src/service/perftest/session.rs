@@ -280,13 +280,8 @@ impl Session {
         if self.test == Test::SendLat
             && let Some(source) = pair.source
         {
-            let wr = SendWr {
-                wr_id: wc.wr_id,
-                opcode: WrOpcode::Send,
-                sge: source.sge(0, wc.byte_len),
-                signaled: false,
-                solicited: false,
-            };
+            let sges = [source.sge(0, wc.byte_len)];
+            let wr = SendWr::new(wc.wr_id, WrOpcode::Send, &sges).unsignaled();
             context.engine.post_send(pair.qpn, &wr)?;
         }
         Ok(())

@@ -183,13 +183,8 @@ impl WriteLat {
     ) -> Result<(), SessionError> {
         self.in_flight = true;
         let va = self.peer_va.wrapping_add(u64::from(offset));
-        let wr = SendWr {
-            wr_id: self.wr_id,
-            opcode: WrOpcode::RdmaWrite { va, rkey: self.peer_rkey },
-            sge: self.source.sge(offset, len),
-            signaled: true,
-            solicited: false,
-        };
+        let sges = [self.source.sge(offset, len)];
+        let wr = SendWr::new(self.wr_id, WrOpcode::RdmaWrite { va, rkey: self.peer_rkey }, &sges);
         Ok(context.engine.post_send(self.qpn, &wr)?)
     }
 }

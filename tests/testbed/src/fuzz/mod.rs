@@ -21,6 +21,7 @@ const LIMITS: Limits = Limits {
     send_wqes: 16,
     recv_wqes: 16,
     events: 64,
+    ..Limits::SMALL
 };
 
 /// Operations in one input, at most.

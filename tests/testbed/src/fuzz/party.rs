@@ -58,13 +58,10 @@ impl<'s> Party<'s> {
         fill(2 * OFFSET, UNTOUCHED);
         let va = memory.va(region).expect("a region") + OFFSET;
         let init = QpInit {
-            service: roce_codec::ib::Service::Rc,
-            pd,
-            send_cq: cq,
-            recv_cq: cq,
             max_send_wr: DEPTH,
             max_recv_wr: DEPTH,
             observe_writes: number == 0,
+            ..QpInit::new(roce_codec::ib::Service::Rc, pd, cq, cq)
         };
         let qp = engine.create_qp(&init, &mut random).expect("a slot");
         Self {
@@ -106,7 +103,8 @@ impl<'s> Party<'s> {
     pub(super) fn post_send(&mut self, opcode: WrOpcode, at: usize, len: usize, signaled: bool) {
         self.serial += 1;
         let sge = self.sge(at, len);
-        let wr = SendWr { wr_id: self.serial, opcode, sge, signaled, solicited: false };
+        let sges = [sge];
+        let wr = SendWr { signaled, ..SendWr::new(self.serial, opcode, &sges) };
         if self.engine.post_send(self.qp, &wr).is_ok() {
             self.sends.push_back((self.serial, signaled));
         }
@@ -114,7 +112,8 @@ impl<'s> Party<'s> {
 
     pub(super) fn post_recv(&mut self, at: usize, len: usize) {
         self.serial += 1;
-        let wr = RecvWr { wr_id: self.serial, sge: self.sge(at, len) };
+        let sges = [self.sge(at, len)];
+        let wr = RecvWr::new(self.serial, &sges);
         if self.engine.post_recv(self.qp, &wr).is_ok() {
             self.receives.push_back(self.serial);
         }
@@ -128,7 +127,7 @@ impl<'s> Party<'s> {
         };
         let transmit = self.engine.poll_transmit(now)?;
         let mut out = vec![0; 4352];
-        match transmit.emit::<Crc, _>(&link, &self.memory, &mut out) {
+        match transmit.emit::<Crc, _>(&self.engine, &link, &self.memory, &mut out) {
             Ok(len) => {
                 out.truncate(len);
                 Some(out)

@@ -146,7 +146,7 @@ impl<'s> Honest<'s> {
         for wr_id in 0..2 {
             target
                 .engine
-                .post_recv(self.remote_qp, &RecvWr { wr_id, sge })
+                .post_recv(self.remote_qp, &RecvWr::new(wr_id, &[sge]))
                 .expect("room for two receives");
         }
         let counter = at(remote_va, COUNTER);
@@ -158,14 +158,16 @@ impl<'s> Honest<'s> {
             (WrOpcode::RdmaWriteWithImm { va: written, rkey, imm: 8 }, source),
         ];
         for (opcode, sge) in requests {
-            let wr = SendWr { wr_id: 0, opcode, sge, signaled: true, solicited: false };
+            let sges = [sge];
+            let wr = SendWr::new(0, opcode, &sges);
             self.engine.post_send(self.qp, &wr).expect("room for a round");
         }
         // The responder asks, too.
         let sge = Sge { va: at(remote_va, COUNTER + 64), len: 8, lkey: self.remote.mr.lkey };
         let opcode =
             WrOpcode::FetchAdd { va: at(own_va, COUNTER + 64), rkey: self.own.mr.rkey, add: 1 };
-        let wr = SendWr { wr_id: 0, opcode, sge, signaled: true, solicited: false };
+        let sges = [sge];
+        let wr = SendWr::new(0, opcode, &sges);
         target.engine.post_send(self.remote_qp, &wr).expect("room for a round");
         self.outstanding = 8;
     }
@@ -220,13 +222,9 @@ fn share(
 fn queue_pair(engine: &mut Engine<'_>, pd: roce_engine::Pd, random: &mut Random) -> (Qpn, Cq) {
     let cq = engine.create_cq(64).expect("a completion queue");
     let init = QpInit {
-        service: roce_codec::ib::Service::Rc,
-        pd,
-        send_cq: cq,
-        recv_cq: cq,
         max_send_wr: 8,
         max_recv_wr: 8,
-        observe_writes: false,
+        ..QpInit::new(roce_codec::ib::Service::Rc, pd, cq, cq)
     };
     (engine.create_qp(&init, random).expect("a queue pair slot"), cq)
 }

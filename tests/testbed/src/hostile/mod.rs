@@ -43,6 +43,7 @@ pub const LIMITS: Limits = Limits {
     send_wqes: 512,
     recv_wqes: 512,
     events: 4096,
+    ..Limits::SMALL
 };
 
 /// The queue pairs that the hostile client has been given.
@@ -298,7 +299,7 @@ impl<'s> Siege<'s> {
             let Some(transmit) = self.honest.engine.poll_transmit(self.now) else { break };
             let mut out = vec![0; 4352];
             let len = transmit
-                .emit::<Crc, _>(&link, &self.honest.memory, &mut out)
+                .emit::<Crc, _>(&self.honest.engine, &link, &self.honest.memory, &mut out)
                 .map_err(|error| error.to_string())?;
             out.truncate(len);
             self.pending.push(out);
@@ -317,7 +318,12 @@ impl<'s> Siege<'s> {
             && let Some(transmit) = self.target.engine.poll_transmit(self.now)
         {
             let mut out = vec![0; 4352];
-            let len = match transmit.emit::<Crc, _>(&link, &self.target.memory, &mut out) {
+            let len = match transmit.emit::<Crc, _>(
+                &self.target.engine,
+                &link,
+                &self.target.memory,
+                &mut out,
+            ) {
                 Ok(len) => len,
                 Err(TransmitError::Backing(_)) => {
                     self.target.engine.transmit_failed(&transmit);

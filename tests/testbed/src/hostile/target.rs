@@ -140,13 +140,10 @@ impl<'s> Target<'s> {
     /// If there is no slot left.
     pub fn create_qp(&mut self, service: Service) -> Qpn {
         let init = QpInit {
-            service,
-            pd: self.pd,
-            send_cq: self.cq,
-            recv_cq: self.cq,
             max_send_wr: 16,
             max_recv_wr: 16,
             observe_writes: true,
+            ..QpInit::new(service, self.pd, self.cq, self.cq)
         };
         self.engine.create_qp(&init, &mut self.random).expect("a queue pair slot")
     }
@@ -196,7 +193,7 @@ impl<'s> Target<'s> {
     pub fn post_receive(&mut self, qp: Qpn, len: u32, dead: bool) {
         let mut sge = Sge { va: self.areas.local.va, len, lkey: self.areas.local.lkey };
         if !dead {
-            let _ = self.engine.post_recv(qp, &RecvWr { wr_id: 0, sge });
+            let _ = self.engine.post_recv(qp, &RecvWr::new(0, &[sge]));
             return;
         }
         let area = self.areas.dead;
@@ -207,7 +204,7 @@ impl<'s> Target<'s> {
         if let Ok(mr) = self.engine.register_mr(&attr, &mut self.random) {
             sge.va = area.va;
             sge.lkey = mr.lkey;
-            let _ = self.engine.post_recv(qp, &RecvWr { wr_id: 0, sge });
+            let _ = self.engine.post_recv(qp, &RecvWr::new(0, &[sge]));
             let _ = self.engine.deregister_mr(mr.rkey);
         }
     }

@@ -157,13 +157,10 @@ impl End {
         old: Option<Qpn>,
     ) -> Result<(), String> {
         let init = QpInit {
-            service: roce_codec::ib::Service::Rc,
-            pd: host.pd,
-            send_cq: host.send_cq,
-            recv_cq: host.recv_cq,
             max_send_wr: DEPTH,
             max_recv_wr: DEPTH,
             observe_writes: true,
+            ..QpInit::new(roce_codec::ib::Service::Rc, host.pd, host.send_cq, host.recv_cq)
         };
         self.qp = match old {
             Some(qp) => qp,
@@ -289,12 +286,11 @@ impl End {
             }
             Sge { va: host.va(request.source), len, lkey }
         };
+        let sges = [sge];
         let wr = SendWr {
-            wr_id: wr_id(connection, index),
-            opcode,
-            sge,
             signaled: request.signaled,
             solicited: request.solicited,
+            ..SendWr::new(wr_id(connection, index), opcode, &sges)
         };
         host.engine
             .post_send(self.qp, &wr)
@@ -318,7 +314,8 @@ impl End {
         }
         let len = u32::try_from(len).unwrap_or(0);
         let sge = Sge { va: host.va(at), len, lkey: self.receives_mr.lkey };
-        let wr = RecvWr { wr_id: wr_id(connection, index), sge };
+        let sges = [sge];
+        let wr = RecvWr::new(wr_id(connection, index), &sges);
         host.engine
             .post_recv(self.qp, &wr)
             .map_err(|error| format!("receive {index} was not taken: {error}"))?;

@@ -29,6 +29,7 @@ pub(super) const LIMITS: Limits = Limits {
     send_wqes: 512,
     recv_wqes: 512,
     events: 1024,
+    ..Limits::SMALL
 };
 
 /// A host.
@@ -197,7 +198,7 @@ impl<'s> Host<'s> {
         let link = LinkHeader { dst: mac(1), src: mac(0), vlans: VlanStack::EMPTY };
         let mut out = vec![0; 4352];
         let len = transmit
-            .emit::<Crc, _>(&link, &self.memory, &mut out)
+            .emit::<Crc, _>(&self.engine, &link, &self.memory, &mut out)
             .map_err(|error| error.to_string())?;
         out.truncate(len);
         Ok(out)

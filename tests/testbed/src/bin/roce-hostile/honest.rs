@@ -28,6 +28,7 @@ pub(crate) const LIMITS: Limits = Limits {
     send_wqes: 64,
     recv_wqes: 1,
     events: 64,
+    ..Limits::SMALL
 };
 
 /// Bytes of memory a queue pair has here, and what it touches at the server.
@@ -107,13 +108,9 @@ impl<'s> Honest<'s> {
         let works = [Work::Write, Work::Read, Work::Send, Work::Add];
         for (number, work) in works.into_iter().enumerate() {
             let init = QpInit {
-                service: roce_codec::ib::Service::Rc,
-                pd,
-                send_cq: cq,
-                recv_cq: cq,
                 max_send_wr: 4,
                 max_recv_wr: 1,
-                observe_writes: false,
+                ..QpInit::new(roce_codec::ib::Service::Rc, pd, cq, cq)
             };
             let qp = loop {
                 let qp = honest
@@ -233,7 +230,7 @@ impl<'s> Honest<'s> {
         while let Some(room) = port.tx_reserve(MAX_FRAME) {
             let Some(transmit) = self.engine.poll_transmit(now) else { break };
             let len = transmit
-                .emit::<Crc, _>(&link, &self.memory, room)
+                .emit::<Crc, _>(&self.engine, &link, &self.memory, room)
                 .map_err(|error| error.to_string())?;
             port.tx_commit(len);
         }
@@ -268,7 +265,8 @@ impl<'s> Honest<'s> {
         };
         let len = u32::try_from(lane.len).unwrap_or(0);
         let sge = Sge { va: self.va + offset(local), len, lkey: self.mr.lkey };
-        let wr = SendWr { wr_id: 0, opcode, sge, signaled: true, solicited: false };
+        let sges = [sge];
+        let wr = SendWr::new(0, opcode, &sges);
         self.engine.post_send(lane.qp, &wr).map_err(|error| error.to_string())
     }
 

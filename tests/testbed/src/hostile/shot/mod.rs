@@ -127,7 +127,8 @@ impl Siege<'_> {
     pub(super) fn ask_peer(&mut self, qp: Qpn, opcode: WrOpcode, len: u32) {
         let local = self.target.areas.local;
         let sge = Sge { va: local.va, len, lkey: local.lkey };
-        let wr = SendWr { wr_id: 0, opcode, sge, signaled: true, solicited: false };
+        let sges = [sge];
+        let wr = SendWr::new(0, opcode, &sges);
         // A full queue asks enough already.
         let _ = self.target.engine.post_send(qp, &wr);
     }

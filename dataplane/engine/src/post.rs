@@ -1,0 +1,173 @@
+//! The verbs that post work requests.
+
+use roce_codec::ib::{Qpn, Service};
+
+use crate::cq::{WcOpcode, WcStatus};
+use crate::engine::{Engine, wc_opcode};
+use crate::flush::Selectivity;
+use crate::memory::{Access, Pd};
+use crate::qp::QpState;
+use crate::rules::length::MAX_MESSAGE;
+use crate::scheduler::Class;
+use crate::sge::Sge;
+use crate::wqe::{RecvWqe, SendWqe};
+use crate::wr::{Data, PostError, RecvWr, SendWr, WrOpcode};
+
+impl Engine<'_> {
+    /// Posts a send work request.
+    ///
+    /// # Errors
+    /// [`PostError`]; nothing was queued. On a queue pair in error it is taken and completes as
+    /// flushed.
+    pub fn post_send(&mut self, qpn: Qpn, wr: &SendWr<'_>) -> Result<(), PostError> {
+        let slot = self.find(qpn).ok_or(PostError::UnknownQp)?;
+        let qp = self.qps.get(slot).ok_or(PostError::UnknownQp)?;
+        if !matches!(qp.state, QpState::Rts | QpState::Error) {
+            return Err(PostError::State);
+        }
+        if qp.service == Service::Uc && !wr.opcode.is_unreliable() {
+            return Err(PostError::Service);
+        }
+        if wr.to.is_some() {
+            return Err(PostError::Address);
+        }
+        let len = match wr.data {
+            Data::Sges(sges) => {
+                let need =
+                    if wr.opcode.returns_data() { Access::LOCAL_WRITE } else { Access::NONE };
+                let len = length(sges, qp.max_send_sge)?;
+                if !wr.opcode.takes_length(len) {
+                    return Err(PostError::Length);
+                }
+                self.check_local(sges, qp.pd, need)?;
+                len
+            }
+            Data::Inline(bytes) => {
+                if wr.opcode.returns_data() || bytes.len() > usize::from(qp.max_inline_data) {
+                    return Err(PostError::Inline);
+                }
+                let len = u32::try_from(bytes.len()).map_err(|_| PostError::Inline)?;
+                if !wr.opcode.takes_length(len) {
+                    return Err(PostError::Length);
+                }
+                len
+            }
+        };
+        if wr.opcode.awaits_response() && qp.state == QpState::Rts && !qp.requester.may_read() {
+            return Err(PostError::RdAtomic);
+        }
+        if qp.requester.queue.len() >= qp.max_send_wr {
+            return Err(PostError::QueueFull);
+        }
+        if qp.state == QpState::Error {
+            self.complete(slot, wr.wr_id, WcStatus::WrFlush, wc_opcode(&wr.opcode));
+            return Ok(());
+        }
+        let first_psn = qp.requester.next_psn;
+        // An atomic's answer is one packet; so is every message's at least.
+        let last_psn = first_psn.add(qp.path_mtu.packets(len) - 1);
+        let local = match wr.data {
+            Data::Sges(sges) => self.locals.keep(sges, len),
+            Data::Inline(bytes) => self.locals.keep_inline(bytes, len),
+        }
+        .ok_or(PostError::QueueFull)?;
+        let Some(index) = self.sends.take() else {
+            self.locals.give(local);
+            return Err(PostError::QueueFull);
+        };
+        let Some(qp) = self.qps.get_mut(slot) else { return Err(PostError::UnknownQp) };
+        if let Some(wqe) = self.sends.get_mut(index) {
+            *wqe = SendWqe {
+                wr_id: wr.wr_id,
+                opcode: wr.opcode,
+                local,
+                signaled: wr.signaled,
+                solicited: wr.solicited,
+                fence: wr.fence || wr.opcode.is_fenced(),
+                first_psn,
+                last_psn,
+                ssn: qp.requester.next_ssn,
+                ..SendWqe::EMPTY
+            };
+        }
+        self.sends.push_back(&mut qp.requester.queue, index);
+        qp.requester.posted(index, last_psn.next());
+        self.ready.push(Class::Data, slot);
+        Ok(())
+    }
+
+    /// Posts a receive work request.
+    ///
+    /// # Errors
+    /// [`PostError`]; nothing was queued. On a queue pair in error it is taken and completes as
+    /// flushed.
+    pub fn post_recv(&mut self, qpn: Qpn, wr: &RecvWr<'_>) -> Result<(), PostError> {
+        let slot = self.find(qpn).ok_or(PostError::UnknownQp)?;
+        let qp = self.qps.get(slot).ok_or(PostError::UnknownQp)?;
+        if qp.state == QpState::Reset {
+            return Err(PostError::State);
+        }
+        let len = length(wr.sges, qp.max_recv_sge)?;
+        self.check_local(wr.sges, qp.pd, Access::LOCAL_WRITE)?;
+        if qp.receives.len() >= qp.max_recv_wr {
+            return Err(PostError::QueueFull);
+        }
+        if qp.state == QpState::Error {
+            self.complete(slot, wr.wr_id, WcStatus::WrFlush, WcOpcode::Recv);
+            return Ok(());
+        }
+        let index = self.keep_receive(wr, len)?;
+        let Some(qp) = self.qps.get_mut(slot) else { return Err(PostError::UnknownQp) };
+        self.recvs.push_back(&mut qp.receives, index);
+        Ok(())
+    }
+
+    /// A slot with a receive work request.
+    fn keep_receive(&mut self, wr: &RecvWr<'_>, len: u32) -> Result<u32, PostError> {
+        let local = self.locals.keep(wr.sges, len).ok_or(PostError::QueueFull)?;
+        let Some(index) = self.recvs.take() else {
+            self.locals.give(local);
+            return Err(PostError::QueueFull);
+        };
+        if let Some(wqe) = self.recvs.get_mut(index) {
+            *wqe = RecvWqe { wr_id: wr.wr_id, local, ..RecvWqe::EMPTY };
+        }
+        Ok(index)
+    }
+
+    /// Whether all elements are memory of the protection domain's with this right.
+    fn check_local(&self, sges: &[Sge], pd: Pd, need: Access) -> Result<(), PostError> {
+        for sge in sges.iter().filter(|sge| sge.len > 0) {
+            self.memory
+                .local(sge.lkey, pd, sge.va, sge.len, need)
+                .map_err(|_| PostError::LocalProtection)?;
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of a list in all.
+fn length(sges: &[Sge], most: u8) -> Result<u32, PostError> {
+    if sges.len() > usize::from(most) {
+        return Err(PostError::TooManySges);
+    }
+    sges.iter()
+        .try_fold(0, |sum: u32, sge| sum.checked_add(sge.len))
+        .filter(|len| *len <= MAX_MESSAGE)
+        .ok_or(PostError::Length)
+}
+
+impl WrOpcode {
+    /// Whether it may have this much local memory.
+    fn takes_length(self, len: u32) -> bool {
+        match self {
+            Self::CompareSwap { .. } | Self::FetchAdd { .. } | Self::AtomicWrite { .. } => len == 8,
+            Self::Flush { selectivity, .. } => {
+                let long =
+                    matches!(selectivity, Selectivity::Range { len, .. } if len > MAX_MESSAGE);
+                len == 0 && !long
+            }
+            _ => true,
+        }
+    }
+}
