@@ -99,6 +99,7 @@ impl Host for Machine {
         match *report {
             Report::Operation {
                 operation,
+                service,
                 path_mtu,
                 ipv6,
                 each,
@@ -107,8 +108,9 @@ impl Host for Machine {
                 packets,
                 instructions: [near, far],
             } => defmt::info!(
-                "{=str}{}, path MTU {=u32}, {=str}: {=u32} messages, {=u32} bytes, {=u32} packets; \
+                "{} {=str}{}, path MTU {=u32}, {=str}: {=u32} messages, {=u32} bytes, {=u32} packets; \
                  instructions a packet: requester {=u32}, responder {=u32}",
+                service,
                 operation.name(),
                 Each(each),
                 path_mtu.bytes(),

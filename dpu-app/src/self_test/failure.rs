@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use roce_codec::ib::{NakCode, Opcode};
+use roce_codec::ib::{NakCode, Opcode, RKey};
 use roce_engine::{HwCounter, MemoryError, PostError, QpError, QpState, WcOpcode, WcStatus};
 
 /// A check that failed.
@@ -63,6 +63,20 @@ pub enum Failure {
         /// What came.
         found: Option<u32>,
     },
+    /// The key that a completion says is gone.
+    Invalidated {
+        /// The one that was named.
+        expected: Option<RKey>,
+        /// The one that it says.
+        found: Option<RKey>,
+    },
+    /// How often the responder's memory was flushed.
+    Flushed {
+        /// How often it was asked for.
+        expected: u32,
+        /// How often it was.
+        found: u32,
+    },
     /// A completion that nobody asked for.
     StrayCompletion(WcStatus),
     /// A queue pair's state.
@@ -119,6 +133,12 @@ impl fmt::Display for Failure {
             }
             Self::Immediate { expected, found } => {
                 write!(f, "immediate data {found:?}, {expected:?} expected")
+            }
+            Self::Invalidated { expected, found } => {
+                write!(f, "key {found:?} invalidated, {expected:?} expected")
+            }
+            Self::Flushed { expected, found } => {
+                write!(f, "flushed {found} times, {expected} expected")
             }
             Self::StrayCompletion(status) => write!(f, "a completion too many: {status}"),
             Self::State { expected, found } => {

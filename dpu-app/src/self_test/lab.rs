@@ -3,7 +3,7 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use heapless::Vec;
-use roce_codec::ib::{Opcode, PathMtu, Psn};
+use roce_codec::ib::{Opcode, PathMtu, Psn, RKey, Service};
 use roce_dataplane::port::Port;
 use roce_engine::{HwCounter, Wc, WcOpcode, WcStatus};
 
@@ -20,9 +20,11 @@ const STUCK_NS: u64 = 1_000_000_000;
 /// The turns after which nothing is under way any more, all requests being complete.
 const IDLE_TURNS: u32 = 100;
 
-/// The opcodes that are run, RC SEND First to FETCH ADD (IBTA 9.2.1); all of them are to be seen.
-/// SEND with invalidate, FLUSH and ATOMIC WRITE, which the engine serves too, are not among them.
-const SERVED: core::ops::RangeInclusive<u8> = 0x00..=0x14;
+/// The opcodes that are run (IBTA 9.2.1 and Annex A19), all of which are to be seen: of the reliable
+/// connection, all but the reserved ones; of the unreliable one, all.
+const fn is_served(opcode: Opcode) -> bool {
+    matches!(opcode.0, 0x00..=0x14 | 0x16 | 0x17 | 0x1c | 0x1d | 0x20..=0x2b)
+}
 
 #[derive(Debug)]
 pub(super) struct Lab<'m, 'h, P, H> {
@@ -35,6 +37,7 @@ pub(super) struct Lab<'m, 'h, P, H> {
     /// What the memory of either end held at the start of the part.
     patterns: [Pattern; 2],
     pub(super) ipv6: bool,
+    pub(super) service: Service,
 }
 
 /// What came of a part, requester and responder.
@@ -50,27 +53,33 @@ impl<'m, 'h, P: Port, H: Host> Lab<'m, 'h, P, H> {
             totals: Totals::default(),
             patterns: [Pattern(0); 2],
             ipv6: false,
+            service: Service::Rc,
         })
     }
 
     /// Queue pairs connected anew, and memory filled anew.
-    pub(super) fn connect(&mut self, path_mtu: PathMtu, ipv6: bool) -> Result<(), Failure> {
-        self.ipv6 = ipv6;
+    pub(super) fn connect(
+        &mut self,
+        service: Service,
+        path_mtu: PathMtu,
+        ipv6: bool,
+    ) -> Result<(), Failure> {
+        (self.service, self.ipv6) = (service, ipv6);
         let [here, there]: [IpAddr; 2] = if ipv6 {
             [1, 2].map(|host| Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, host).into())
         } else {
             [1, 2].map(|host| Ipv4Addr::new(192, 0, 2, host).into())
         };
-        self.near.create_qp()?;
-        self.far.create_qp()?;
+        self.near.create_qp(service)?;
+        self.far.create_qp(service)?;
         let psns = [Psn::new(self.near.random()), Psn::new(self.far.random())];
         let [ours, theirs] = psns;
         self.near.connect(self.far.qpn, path_mtu, [here, there], [theirs, ours])?;
         self.far.connect(self.near.qpn, path_mtu, [there, here], psns)?;
         self.patterns = [Pattern(self.near.random()), Pattern(self.far.random())];
         let [near, far] = self.patterns;
-        near.fill(self.near.memory.0.get_mut());
-        far.fill(self.far.memory.0.get_mut());
+        near.fill(self.near.memory.bytes.get_mut());
+        far.fill(self.far.memory.bytes.get_mut());
         Ok(())
     }
 
@@ -154,10 +163,12 @@ impl<'m, 'h, P: Port, H: Host> Lab<'m, 'h, P, H> {
         &mut self,
         changed: impl Fn(&Self, bool, u32) -> Option<u8>,
     ) -> Result<(), Failure> {
-        self.host.before_check(self.far.memory.0.get_mut());
+        // Nobody says when what is not acknowledged has arrived.
+        self.run_until_idle()?;
+        self.host.before_check(self.far.memory.bytes.get_mut());
         for far in [false, true] {
             let side = if far { &self.far } else { &self.near };
-            let memory = side.memory.0.borrow();
+            let memory = side.memory.bytes.borrow();
             for (offset, found) in (0..).zip(memory.iter().copied()) {
                 let expected = changed(self, far, offset).unwrap_or(self.before(far, offset));
                 if found != expected {
@@ -195,7 +206,7 @@ impl<'m, 'h, P: Port, H: Host> Lab<'m, 'h, P, H> {
         let seen = self.near.port.seen.iter().zip(&self.far.port.seen);
         for (opcode, (near, far)) in (0..=u8::MAX).zip(seen) {
             let (packets, opcode) = (near + far, Opcode(opcode));
-            match (packets > 0, SERVED.contains(&opcode.0)) {
+            match (packets > 0, is_served(opcode)) {
                 (true, true) => self.host.passed(&Report::Seen { opcode, packets }),
                 (false, true) => return Err(Failure::Unseen(opcode)),
                 (true, false) => return Err(Failure::Unexpected(opcode)),
@@ -215,6 +226,7 @@ pub(super) struct Expected {
     /// Where it is told: of receives and READs.
     pub(super) len: Option<u32>,
     pub(super) imm: Option<u32>,
+    pub(super) invalidated: Option<RKey>,
 }
 
 impl Expected {
@@ -239,6 +251,9 @@ impl Expected {
         }
         if wc.imm != self.imm {
             return Err(Failure::Immediate { expected: self.imm, found: wc.imm });
+        }
+        if wc.invalidated != self.invalidated {
+            return Err(Failure::Invalidated { expected: self.invalidated, found: wc.invalidated });
         }
         Ok(())
     }

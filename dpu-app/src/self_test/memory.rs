@@ -1,16 +1,24 @@
 //! One region of plain memory.
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 
 use roce_codec::Crc32;
 use roce_codec::icrc::Icrc;
-use roce_engine::{Addr, AtomicOp, Backing, BackingFault};
+use roce_engine::{Addr, AtomicOp, Backing, BackingFault, Placement};
 
 /// Region 0, and no other. One core moves bytes, so nobody sees half of a write.
 #[derive(Debug)]
-pub(super) struct Memory<'m>(pub(super) RefCell<&'m mut [u8]>);
+pub(super) struct Memory<'m> {
+    pub(super) bytes: RefCell<&'m mut [u8]>,
+    /// How often a peer had what it wrote flushed.
+    pub(super) flushed: Cell<u32>,
+}
 
-impl Memory<'_> {
+impl<'m> Memory<'m> {
+    pub(super) const fn new(bytes: &'m mut [u8]) -> Self {
+        Self { bytes: RefCell::new(bytes), flushed: Cell::new(0) }
+    }
+
     /// Lets `then` see `len` bytes at `addr`.
     fn with<T>(
         &self,
@@ -23,7 +31,7 @@ impl Memory<'_> {
         }
         let start = usize::try_from(addr.offset).map_err(|_| BackingFault)?;
         let end = start.checked_add(len).ok_or(BackingFault)?;
-        let mut memory = self.0.try_borrow_mut().map_err(|_| BackingFault)?;
+        let mut memory = self.bytes.try_borrow_mut().map_err(|_| BackingFault)?;
         Ok(then(memory.get_mut(start..end).ok_or(BackingFault)?))
     }
 }
@@ -57,5 +65,16 @@ impl Backing for Memory<'_> {
             memory.copy_from_slice(&op.apply(original).to_ne_bytes());
             original
         })
+    }
+
+    /// One core's memory is what everybody sees; it does not outlast the power.
+    fn flush(&self, addr: Addr, len: u64, placement: Placement) -> Result<(), BackingFault> {
+        let len = usize::try_from(len).map_err(|_| BackingFault)?;
+        self.with(addr, len, |_| ())?;
+        if placement != Placement::GLOBAL_VISIBILITY {
+            return Err(BackingFault);
+        }
+        self.flushed.set(self.flushed.get() + 1);
+        Ok(())
     }
 }

@@ -1,11 +1,11 @@
 //! The engine against itself: a requester and a responder over a loopback wire, every byte
 //! checked. `no_std`, no allocation; what firmware runs to show that it can.
 //!
-//! - *Operations*: WRITE and SEND with and without immediate data, READ, FETCH ADD, COMPARE SWAP,
-//!   at each path MTU, in messages from none to several packets; IPv4 and IPv6 in turn.
+//! - *Operations*: every one of the reliable and of the unreliable connection, at each path MTU, in
+//!   messages from none to several packets; IPv4 and IPv6 in turn.
 //! - *Refusals*: what a peer may not do is answered by the right NAK and changes no byte.
 //! - *Repairs*: packets lost, and a receiver that is not ready.
-//! - *At the end*: every opcode from RC SEND First to FETCH ADD was seen on the wire, and the counters add up.
+//! - *At the end*: every opcode of RC and UC was seen on the wire, and the counters add up.
 
 mod failure;
 mod lab;
@@ -24,7 +24,7 @@ pub use refusal::Refusal;
 pub use repair::Repair;
 pub use report::{Report, Totals};
 
-use roce_codec::ib::PathMtu;
+use roce_codec::ib::{PathMtu, Service};
 use roce_dataplane::port::Port;
 use roce_engine::{Instant, StaticStorage, Storage};
 
@@ -44,7 +44,7 @@ pub const COSTS: [(Operation, u32); 6] = [
 ];
 
 /// The pools that one end needs.
-pub type Pools = StaticStorage<4, 16, 8, 2, 64, 16, 16, 16>;
+pub type Pools = StaticStorage<4, 16, 16, 2, 64, 16, 16, 16>;
 
 /// What it runs on.
 pub trait Host {
@@ -87,24 +87,26 @@ pub fn run<P: Port, H: Host>(
 ) -> Result<Totals, Failure> {
     let mut lab = Lab::new(requester, responder, host)?;
     for (index, path_mtu) in (0u32..).zip(PathMtu::ALL) {
-        for (turn, operation) in (index..).zip(Operation::ALL) {
-            lab.connect(path_mtu, turn % 2 == 1)?;
+        let reliable = Operation::ALL.map(|operation| (Service::Rc, operation));
+        let unreliable = Operation::UNRELIABLE.map(|operation| (Service::Uc, operation));
+        for (turn, (service, operation)) in (index..).zip(reliable.into_iter().chain(unreliable)) {
+            lab.connect(service, path_mtu, turn % 2 == 1)?;
             operation.run(&mut lab, path_mtu, None)?;
             lab.disconnect()?;
         }
     }
     for (operation, each) in COSTS {
-        lab.connect(PathMtu::Mtu4096, false)?;
+        lab.connect(Service::Rc, PathMtu::Mtu4096, false)?;
         operation.run(&mut lab, PathMtu::Mtu4096, Some(each))?;
         lab.disconnect()?;
     }
     for refusal in Refusal::ALL {
-        lab.connect(PathMtu::Mtu1024, false)?;
+        lab.connect(Service::Rc, PathMtu::Mtu1024, false)?;
         refusal.run(&mut lab)?;
         lab.disconnect()?;
     }
     for repair in Repair::ALL {
-        lab.connect(PathMtu::Mtu1024, true)?;
+        lab.connect(Service::Rc, PathMtu::Mtu1024, true)?;
         repair.run(&mut lab)?;
         lab.disconnect()?;
     }

@@ -2,12 +2,13 @@
 
 use core::fmt;
 
+use heapless::Vec;
 use roce_codec::ib::{PathMtu, RKey};
 use roce_dataplane::port::Port;
-use roce_engine::{WcOpcode, WcStatus, WrOpcode};
+use roce_engine::{Placement, Selectivity, WcOpcode, WcStatus, WrOpcode};
 
 use super::lab::{Expected, Lab};
-use super::side::Side;
+use super::side::{Side, VA};
 use super::{Failure, Host, Report};
 
 /// Messages of an operation that moves data, at a path MTU.
@@ -37,6 +38,12 @@ pub enum Operation {
     FetchAdd,
     /// COMPARE SWAP, a third of which do not find what they compare with.
     CompareSwap,
+    /// SEND with invalidate: each takes a key of the responder's away.
+    SendWithInvalidate,
+    /// ATOMIC WRITE.
+    AtomicWrite,
+    /// WRITE, each with a FLUSH behind it.
+    Flush,
 }
 
 impl fmt::Display for Operation {
@@ -66,8 +73,8 @@ fn pieces(lengths: [u32; MESSAGES]) -> [Piece; MESSAGES] {
 }
 
 impl Operation {
-    /// All of them.
-    pub const ALL: [Self; 7] = [
+    /// All of them: what a reliable connection has.
+    pub const ALL: [Self; 10] = [
         Self::Write,
         Self::WriteWithImm,
         Self::Read,
@@ -75,7 +82,14 @@ impl Operation {
         Self::SendWithImm,
         Self::FetchAdd,
         Self::CompareSwap,
+        Self::SendWithInvalidate,
+        Self::AtomicWrite,
+        Self::Flush,
     ];
+
+    /// What an unreliable connection has (IBTA 9.8.2).
+    pub const UNRELIABLE: [Self; 4] =
+        [Self::Write, Self::WriteWithImm, Self::Send, Self::SendWithImm];
 
     /// By its usual name.
     #[must_use]
@@ -88,6 +102,9 @@ impl Operation {
             Self::SendWithImm => "SEND with immediate",
             Self::FetchAdd => "FETCH_ADD",
             Self::CompareSwap => "CMP_SWAP",
+            Self::SendWithInvalidate => "SEND with invalidate",
+            Self::AtomicWrite => "ATOMIC_WRITE",
+            Self::Flush => "FLUSH",
         }
     }
 
@@ -107,6 +124,7 @@ impl Operation {
         }
         let (messages, bytes) = match self {
             Self::FetchAdd | Self::CompareSwap => self.atomics(lab)?,
+            Self::AtomicWrite => self.atomic_writes(lab)?,
             _ => self.messages(lab, pieces(lengths))?,
         };
         lab.totals.messages += messages;
@@ -115,9 +133,10 @@ impl Operation {
             let each = side.spent.checked_div(u64::from(side.packets)).unwrap_or(0);
             u32::try_from(each).unwrap_or(u32::MAX)
         });
-        let (ipv6, packets) = (lab.ipv6, lab.near.packets);
+        let (service, ipv6, packets) = (lab.service, lab.ipv6, lab.near.packets);
         lab.host.passed(&Report::Operation {
             operation: self,
+            service,
             path_mtu,
             ipv6,
             each,
@@ -132,7 +151,7 @@ impl Operation {
     /// Whether each message takes a receive, and how that completes.
     const fn received(self) -> Option<WcOpcode> {
         match self {
-            Self::Send | Self::SendWithImm => Some(WcOpcode::Recv),
+            Self::Send | Self::SendWithImm | Self::SendWithInvalidate => Some(WcOpcode::Recv),
             Self::WriteWithImm => Some(WcOpcode::RecvRdmaWithImm),
             _ => None,
         }
@@ -141,11 +160,12 @@ impl Operation {
     /// How it completes at the requester.
     const fn completed(self) -> WcOpcode {
         match self {
-            Self::Write | Self::WriteWithImm => WcOpcode::RdmaWrite,
+            Self::Write | Self::WriteWithImm | Self::Flush => WcOpcode::RdmaWrite,
             Self::Read => WcOpcode::RdmaRead,
-            Self::Send | Self::SendWithImm => WcOpcode::Send,
+            Self::Send | Self::SendWithImm | Self::SendWithInvalidate => WcOpcode::Send,
             Self::FetchAdd => WcOpcode::FetchAdd,
             Self::CompareSwap => WcOpcode::CompareSwap,
+            Self::AtomicWrite => WcOpcode::AtomicWrite,
         }
     }
 
@@ -154,10 +174,10 @@ impl Operation {
     }
 
     const fn is_send(self) -> bool {
-        matches!(self, Self::Send | Self::SendWithImm)
+        matches!(self, Self::Send | Self::SendWithImm | Self::SendWithInvalidate)
     }
 
-    /// WRITE, READ and SEND; says how many messages and bytes.
+    /// WRITE, READ and SEND, and what goes with them; says how many messages and bytes.
     fn messages<P: Port, H: Host>(
         self,
         lab: &mut Lab<'_, '_, P, H>,
@@ -165,8 +185,13 @@ impl Operation {
     ) -> Result<(u32, u32), Failure> {
         let imm = |wr_id: u32| 0xa1b2_c300 | wr_id;
         let mut bytes = 0;
+        let mut doomed: Vec<RKey, MESSAGES> = Vec::new();
+        lab.far.memory.flushed.set(0);
         for (wr_id, piece) in (0u32..).zip(pieces) {
             bytes += piece.len;
+            if self == Self::SendWithInvalidate {
+                doomed.push(lab.far.register_doomed()?).map_err(|_| Failure::Stuck)?;
+            }
             if self.received().is_some() {
                 // A WRITE's receive has no memory.
                 let len = if self.is_send() { piece.len } else { 0 };
@@ -178,28 +203,50 @@ impl Operation {
                 Self::Read => WrOpcode::RdmaRead { va, rkey },
                 Self::Send => WrOpcode::Send,
                 Self::SendWithImm => WrOpcode::SendWithImm(imm(wr_id)),
+                Self::SendWithInvalidate => {
+                    WrOpcode::SendWithInvalidate(doomed.last().copied().unwrap_or(RKey(0)))
+                }
                 _ => WrOpcode::RdmaWrite { va, rkey },
             };
             lab.near.post_send(wr_id.into(), opcode, lab.near.sge(piece.near, piece.len))?;
+            if self == Self::Flush {
+                let opcode = flush(wr_id, piece.far, piece.len, lab.far.mr.rkey);
+                lab.near.post_send((200 + wr_id).into(), opcode, lab.near.sge(0, 0))?;
+            }
         }
         let count = u32::try_from(MESSAGES).unwrap_or(0);
-        let [near, far] = lab.run([count, if self.received().is_some() { count } else { 0 }])?;
+        let each = if self == Self::Flush { 2 } else { 1 };
+        let received = if self.received().is_some() { count } else { 0 };
+        let [near, far] = lab.run([each * count, received])?;
+        let mut keys = doomed.iter();
         for (wr_id, piece) in (0u32..).zip(pieces) {
-            let at = usize::try_from(wr_id).unwrap_or(usize::MAX);
+            let at = usize::try_from(each * wr_id).unwrap_or(usize::MAX);
             let expected = Expected {
                 wr_id: wr_id.into(),
                 status: WcStatus::Success,
                 opcode: self.completed(),
                 len: (self == Self::Read).then_some(piece.len),
                 imm: None,
+                invalidated: None,
             };
             expected.check(near.get(at))?;
+            if self == Self::Flush {
+                let wr_id = u64::from(200 + wr_id);
+                Expected { wr_id, opcode: WcOpcode::Flush, ..expected }.check(near.get(at + 1))?;
+            }
             if let Some(opcode) = self.received() {
                 let imm = self.has_imm().then_some(imm(wr_id));
-                let wr_id = u64::from(100 + wr_id);
-                Expected { wr_id, opcode, len: Some(piece.len), imm, ..expected }
+                let (wr_id, invalidated) = (u64::from(100 + wr_id), keys.next().copied());
+                Expected { wr_id, opcode, len: Some(piece.len), imm, invalidated, ..expected }
                     .check(far.get(at))?;
             }
+        }
+        for rkey in doomed {
+            lab.far.engine.deregister_mr(rkey)?;
+        }
+        let flushed = lab.far.memory.flushed.get();
+        if flushed != if self == Self::Flush { count } else { 0 } {
+            return Err(Failure::Flushed { expected: count, found: flushed });
         }
         let written_far = self != Self::Read;
         lab.check_memory(|lab, far, offset| {
@@ -251,6 +298,7 @@ impl Operation {
                 opcode: self.completed(),
                 len: None,
                 imm: None,
+                invalidated: None,
             }
             .check(Some(wc))?;
         }
@@ -264,6 +312,45 @@ impl Operation {
         })?;
         Ok((count, 8 * count))
     }
+
+    /// ATOMIC WRITEs to adjacent counters, from where the results of atomics go otherwise.
+    fn atomic_writes<P: Port, H: Host>(
+        self,
+        lab: &mut Lab<'_, '_, P, H>,
+    ) -> Result<(u32, u32), Failure> {
+        let count = u32::try_from(ATOMICS).unwrap_or(0);
+        for wr_id in 0..count {
+            let (va, rkey) = (Side::<P>::va(COUNTERS + 8 * wr_id), lab.far.mr.rkey);
+            let sge = lab.near.sge(RETURNED + RETURNED_EACH * wr_id, 8);
+            lab.near.post_send(wr_id.into(), WrOpcode::AtomicWrite { va, rkey }, sge)?;
+        }
+        let [near, _] = lab.run([count, 0])?;
+        for (wr_id, wc) in (0..count).zip(&near) {
+            Expected {
+                wr_id: wr_id.into(),
+                status: WcStatus::Success,
+                opcode: self.completed(),
+                len: None,
+                imm: None,
+                invalidated: None,
+            }
+            .check(Some(wc))?;
+        }
+        lab.check_memory(|lab, far, offset| {
+            let within = offset.checked_sub(COUNTERS).filter(|within| *within < 8 * count)?;
+            let from = RETURNED + RETURNED_EACH * (within / 8) + within % 8;
+            far.then(|| lab.before(false, from))
+        })?;
+        Ok((count, 8 * count))
+    }
+}
+
+/// A FLUSH of what has been written, or of all of the region.
+const fn flush(number: u32, offset: u32, len: u32, rkey: RKey) -> WrOpcode {
+    let va = VA + offset as u64;
+    let selectivity =
+        if number.is_multiple_of(2) { Selectivity::Range { va, len } } else { Selectivity::Region };
+    WrOpcode::Flush { rkey, selectivity, placement: Placement::GLOBAL_VISIBILITY }
 }
 
 /// A WRITE, for who cares about something else than operations.

@@ -108,7 +108,8 @@ impl Refusal {
         lab.near.post_send(1, write(Side::<P>::va(0), lab.far.mr.rkey), lab.near.sge(0, 8))?;
         let [near, far] = lab.run([2, receives])?;
         let (status, opcode) = (self.status(), WcOpcode::RdmaWrite);
-        let expected = Expected { wr_id: 0, status, opcode, len: None, imm: None };
+        let expected =
+            Expected { wr_id: 0, status, opcode, len: None, imm: None, invalidated: None };
         let flushed = Expected { wr_id: 1, status: WcStatus::WrFlush, ..expected };
         expected.check(near.first())?;
         flushed.check(near.get(1))?;

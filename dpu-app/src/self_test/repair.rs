@@ -99,6 +99,7 @@ impl Repair {
             opcode: completed,
             len: None,
             imm: None,
+            invalidated: None,
         };
         success.check(near.first())?;
         if receives > 0 {

@@ -1,6 +1,6 @@
 //! What was done.
 
-use roce_codec::ib::{Opcode, PathMtu};
+use roce_codec::ib::{Opcode, PathMtu, Service};
 
 use super::{Operation, Refusal, Repair};
 
@@ -12,6 +12,8 @@ pub enum Report {
     Operation {
         /// Which one.
         operation: Operation,
+        /// RC or UC.
+        service: Service,
         /// The path MTU.
         path_mtu: PathMtu,
         /// Over IPv6, not IPv4.

@@ -1,9 +1,8 @@
 //! One end: an engine, its port, its memory.
 
-use core::cell::RefCell;
 use core::net::IpAddr;
 
-use roce_codec::ib::{PKey, PathMtu, Psn, Qpn, RnrTimer};
+use roce_codec::ib::{PKey, PathMtu, Psn, Qpn, RKey, RnrTimer, Service};
 use roce_codec::net::{MacAddr, flow_label_from_qpns, source_port_from_flow_label};
 use roce_dataplane::poll::{OneNeighbour, turn};
 use roce_dataplane::port::Port;
@@ -19,7 +18,7 @@ use super::{End, Failure, MEMORY};
 /// Work requests that a queue pair may hold.
 const DEPTH: u32 = 16;
 /// The virtual address of the memory's first byte.
-const VA: u64 = 0x10_0000_0000;
+pub(super) const VA: u64 = 0x10_0000_0000;
 /// Packets in flight: fewer than the wire has room for.
 const WINDOW: u32 = 16;
 /// 4.096 µs · 2⁶.
@@ -67,7 +66,7 @@ impl<'m, P: Port> Side<'m, P> {
         Ok(Self {
             engine,
             port: Tap::new(end.port, clock),
-            memory: Memory(RefCell::new(end.memory)),
+            memory: Memory::new(end.memory),
             cq,
             qpn: Qpn::new(0),
             mr,
@@ -90,11 +89,23 @@ impl<'m, P: Port> Side<'m, P> {
         Sge { va: Self::va(offset), len, lkey: self.mr.lkey }
     }
 
-    pub(super) fn create_qp(&mut self) -> Result<(), Failure> {
+    /// The R_Key of one more region, which a peer may take away.
+    pub(super) fn register_doomed(&mut self) -> Result<RKey, Failure> {
+        let attr = MrAttr {
+            pd: self.pd,
+            va: VA,
+            len: 8,
+            access: Access::REMOTE_WRITE | Access::REMOTE_INVALIDATE,
+            backing: Addr { region: 0, offset: 0 },
+        };
+        Ok(self.engine.register_mr(&attr, &mut self.random)?.rkey)
+    }
+
+    pub(super) fn create_qp(&mut self, service: Service) -> Result<(), Failure> {
         let init = QpInit {
             max_send_wr: DEPTH,
             max_recv_wr: DEPTH,
-            ..QpInit::new(roce_codec::ib::Service::Rc, self.pd, self.cq, self.cq)
+            ..QpInit::new(service, self.pd, self.cq, self.cq)
         };
         self.qpn = self.engine.create_qp(&init, &mut self.random)?;
         Ok(())
