@@ -4,6 +4,8 @@
 #[cfg(feature = "std")]
 pub mod host_memory;
 #[cfg(all(feature = "std", target_os = "linux"))]
+pub mod huge_pages;
+#[cfg(all(feature = "std", target_os = "linux"))]
 pub mod neighbour;
 pub mod poll;
 pub mod port;

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use roce_codec::ib::{
     Aeth, AtomicEth, Bth, ExtHeaders, Msn, Opcode, Psn, Qpn, RKey, Reth, Syndrome,
 };
-use roce_codec::net::{Ethernet, EtherType, Ip, Ipv4, MacAddr, Udp, VlanStack};
+use roce_codec::net::{EtherType, Ethernet, Ip, Ipv4, MacAddr, Udp, VlanStack};
 use roce_codec::{Crc, FrameBuilder};
 
 pub(crate) const OURS: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));

@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-use roce_codec::icrc::Icrc;
 use roce_codec::ib::{PKey, PathMtu, Psn, Qpn, RnrTimer, Service};
+use roce_codec::icrc::Icrc;
 use roce_codec::net::VlanStack;
 use roce_codec::{Crc, Crc32, Start};
 use roce_dataplane::host_memory::HostMemory;
@@ -115,13 +115,9 @@ impl<'s> Host<'s> {
 
     pub(crate) fn create_qp(&mut self) -> Qpn {
         let init = QpInit {
-            service: Service::Rc,
-            pd: self.pd,
-            send_cq: self.cq,
-            recv_cq: self.cq,
             max_send_wr: 1024,
             max_recv_wr: 1024,
-            observe_writes: false,
+            ..QpInit::new(Service::Rc, self.pd, self.cq, self.cq)
         };
         self.engine.create_qp(&init, &mut self.random).expect("a queue pair")
     }
@@ -183,7 +179,7 @@ impl<'s> Host<'s> {
     pub(crate) fn transmit<B: Backing>(&mut self, backing: &B) -> usize {
         let mut sent = 0;
         while let Some(transmit) = self.engine.poll_transmit(self.now) {
-            let len = transmit.emit::<Crc, B>(&LINK, backing, self.ring.slot());
+            let len = transmit.emit::<Crc, B>(&self.engine, &LINK, backing, self.ring.slot());
             len.expect("there is room");
             sent += 1;
         }

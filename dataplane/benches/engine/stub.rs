@@ -106,7 +106,8 @@ impl Stub {
     #[inline]
     pub(crate) fn handle(&mut self, frame: &[u8], memory: &Window) -> Option<usize> {
         let end = frame.len().checked_sub(ICRC).filter(|end| *end >= AFTER_BTH)?;
-        let plain = frame[12..15] == [8, 0, 0x45] && frame[23] == 17 && frame[36..38] == [0x12, 0xb7];
+        let plain =
+            frame[12..15] == [8, 0, 0x45] && frame[23] == 17 && frame[36..38] == [0x12, 0xb7];
         let total = usize::from(u16::from_be_bytes([frame[16], frame[17]]));
         if !plain || total != frame.len() - IP || frame[SRC..SRC + 8] != self.addresses {
             return None;

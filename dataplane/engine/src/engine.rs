@@ -215,11 +215,17 @@ impl<'s> Engine<'s> {
         self.now = self.now.max(now);
     }
 
+    /// The slot that a queue pair of this number has, if there is one.
+    #[inline]
+    pub(crate) fn slot_of(&self, qpn: Qpn) -> u32 {
+        let shard_bits = u32::from(self.config.shard_bits.min(6));
+        qpn.get() >> shard_bits & !(u32::MAX << self.slot_bits)
+    }
+
     /// The slot of a live queue pair.
     #[inline]
     pub(crate) fn find(&self, qpn: Qpn) -> Option<u32> {
-        let shard_bits = u32::from(self.config.shard_bits.min(6));
-        let slot = qpn.get() >> shard_bits & !(u32::MAX << self.slot_bits);
+        let slot = self.slot_of(qpn);
         let qp = self.qps.get(slot)?;
         (qp.live && qp.qpn == qpn).then_some(slot)
     }

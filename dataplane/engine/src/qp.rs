@@ -321,6 +321,12 @@ impl QpSlot {
         link: crate::pool::Link::NONE,
     };
 
+    /// Reads what the first check of a packet reads, and the responder's state.
+    #[inline]
+    pub(crate) fn touch(&self) -> bool {
+        self.live ^ (self.responder.expected.get() & 1 == 0)
+    }
+
     /// Whether requests are answered.
     #[inline]
     pub(crate) const fn receives_requests(&self) -> bool {
