@@ -8,18 +8,18 @@ mod support;
 use std::net::IpAddr;
 use std::time::Instant as WallClock;
 
-use dpu_app::service::memory::{Region, SharedRegion};
-use dpu_app::service::perftest::{Gid, KeyMessage, Options, Session, SessionError, Test};
-use dpu_app::service::{Context, Platform, Progress, Queues, Reply, Route, RouteError, session_of};
+use dpu_app::service::memory::SharedRegion;
+use dpu_app::service::perftest::{KeyMessage, Options, Session, SessionError, Test};
+use dpu_app::service::{Context, Gid, Progress, Queues, Reply, RouteError, session_of};
 use roce_codec::ib::{PathMtu, Qpn};
 use roce_codec::net::MacAddr;
-use roce_dataplane::host_memory::HostMemory;
 use roce_dataplane::poll::{OneNeighbour, turn};
 use roce_dataplane::port::Port;
 use roce_dataplane::port::loopback::LoopbackWire;
 use roce_engine::{
-    Addr, Config, Engine, Event, HeapStorage, Instant, Limits, NextHop, QpError, SeededEntropy,
+    Addr, Config, Engine, Event, HeapStorage, Instant, Limits, QpError, SeededEntropy,
 };
+use support::host::Host;
 use support::{Client, Run, SERVER, Tcp, message};
 
 const MACS: [MacAddr; 2] = [MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2])];
@@ -39,48 +39,6 @@ const LIMITS: Limits = Limits {
 const VERSION: [u8; 16] = *b"6.06\0\0\0\0\0\0\0\0\0\0\0\0";
 const KEY: &[u8; 108] = b"0000:0001:000011:d2ec0c:00000208:00007f56c97cf000:\
     00:00:00:00:00:00:00:00:00:00:ff:ff:c0:00:02:02:00000000:\0";
-
-struct Host {
-    memory: HostMemory,
-    random: SeededEntropy,
-    regions: i32,
-    routes: i32,
-}
-
-impl Platform for Host {
-    type Memory = HostMemory;
-    type Random = SeededEntropy;
-
-    fn memory(&self) -> &HostMemory {
-        &self.memory
-    }
-
-    fn random(&mut self) -> &mut SeededEntropy {
-        &mut self.random
-    }
-
-    fn take_region(&mut self, len: u64) -> Option<Region> {
-        let region = self.memory.map(usize::try_from(len).ok()?).ok()?;
-        self.regions += 1;
-        Some(Region { addr: Addr { region, offset: 0 }, va: self.memory.va(region)?, len })
-    }
-
-    fn give_region(&mut self, _: Region) {
-        self.regions -= 1;
-    }
-
-    fn route(&mut self, peer: IpAddr) -> Result<Route, RouteError> {
-        if peer.is_ipv6() {
-            return Err(RouteError::NoAddress(peer));
-        }
-        self.routes += 1;
-        Ok(Route { src: SERVER, next_hop: NextHop(0) })
-    }
-
-    fn release_route(&mut self, _: Route) {
-        self.routes -= 1;
-    }
-}
 
 /// The server's side: one session.
 struct Server<'s, P> {
@@ -103,7 +61,7 @@ impl<'s, P: Port> Server<'s, P> {
         Self {
             engine,
             port,
-            host: Host { memory: HostMemory::new(), random, regions: 0, routes: 0 },
+            host: Host::new(SERVER, random),
             queues,
             session: Session::new(9, test, OPTIONS),
             started: WallClock::now(),

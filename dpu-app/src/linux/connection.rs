@@ -48,7 +48,8 @@ impl std::fmt::Display for End {
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) service: ServiceSpec,
-    pub(crate) stream: TcpStream,
+    /// `None` when all has been said that goes over TCP, and the session goes on.
+    pub(crate) stream: Option<TcpStream>,
     pub(crate) peer: SocketAddr,
     pub(crate) session: Session,
     buffer: [u8; MAX_MESSAGE_LEN],
@@ -70,7 +71,7 @@ impl Connection {
         os::keep_alive(stream.as_fd())?;
         Ok(Self {
             service,
-            stream,
+            stream: Some(stream),
             peer,
             session,
             buffer: [0; MAX_MESSAGE_LEN],
@@ -89,23 +90,27 @@ impl Connection {
     /// ended.
     pub(crate) fn poll<P: Platform>(&mut self, context: &mut Context<'_, '_, P>) -> Option<End> {
         loop {
-            if let Err(end) = self.flush() {
-                return Some(end);
+            if let Err(error) = self.flush() {
+                return self.closed(Some(error));
             }
             if !self.unsent.is_empty() {
                 return self.check_silence();
             }
             let wanted = self.session.next_len();
+            if wanted == 0 {
+                return self.closed(None);
+            }
+            let Some(stream) = &mut self.stream else { return None };
             let room = self.buffer.get_mut(self.filled..wanted).unwrap_or_default();
-            match self.stream.read(room) {
-                Ok(0) => return Some(self.closed(None)),
+            match stream.read(room) {
+                Ok(0) => return self.closed(None),
                 Ok(len) => {
                     self.filled += len;
                     self.heard = Instant::now();
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return self.check_silence(),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Some(self.closed(Some(error))),
+                Err(error) => return self.closed(Some(error)),
             }
             if self.filled < wanted {
                 continue;
@@ -135,22 +140,29 @@ impl Connection {
     }
 
     /// Sends what waits.
-    fn flush(&mut self) -> Result<(), End> {
+    fn flush(&mut self) -> std::io::Result<()> {
+        let Some(stream) = &mut self.stream else { return Ok(()) };
         while !self.unsent.is_empty() {
-            match self.stream.write(&self.unsent) {
+            match stream.write(&self.unsent) {
                 Ok(sent) => {
                     self.unsent.drain(..sent.min(self.unsent.len()));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(self.closed(Some(error))),
+                Err(error) => return Err(error),
             }
         }
         Ok(())
     }
 
-    fn closed(&self, error: Option<std::io::Error>) -> End {
-        if self.session.may_end() { End::Done } else { End::ClientGone(error) }
+    /// The TCP connection has ended.
+    fn closed(&mut self, error: Option<std::io::Error>) -> Option<End> {
+        self.stream = None;
+        self.unsent.clear();
+        if !self.session.ends_with_connection() {
+            return None;
+        }
+        Some(if self.session.may_end() { End::Done } else { End::ClientGone(error) })
     }
 
     /// Whether the client has been silent for too long.

@@ -88,6 +88,13 @@ impl<'s> Server<'s> {
         if service.size().is_some_and(|size| size > self.region_len) {
             bail!("{service}: its size is above --region-size {}", self.region_len);
         }
+        if let Some(asked) = service.path_mtu().filter(|asked| *asked > self.path_mtu) {
+            bail!(
+                "{service}: its path MTU {asked} is above the {} that is carried; enlarge the \
+                 interface's MTU or the client's -m and mtu=BYTES here",
+                self.path_mtu
+            );
+        }
         let at = SocketAddr::new(address, service.port);
         let socket = TcpListener::bind(at)
             .and_then(|socket| socket.set_nonblocking(true).map(|()| socket))
@@ -149,8 +156,10 @@ impl<'s> Server<'s> {
             let session = &mut self.clients[index].session;
             if session.poll_timeout().is_some_and(|due| due <= now) {
                 any = true;
-                let result = session.handle_timeout(context!(self, now));
-                self.settle(index, result, now);
+                match session.handle_timeout(context!(self, now)) {
+                    Ok(()) if session.is_over() => self.end(index, &End::Done, now),
+                    result => self.settle(index, result, now),
+                }
             }
         }
         any
@@ -159,7 +168,7 @@ impl<'s> Server<'s> {
     /// Accepts clients and reads what they say; says whether there was any.
     pub(crate) fn poll_tcp(&mut self, now: Instant) -> bool {
         let mut fds: Vec<_> = self.listeners.iter().map(|l| l.socket.as_fd()).collect();
-        fds.extend(self.clients.iter().map(|client| client.stream.as_fd()));
+        fds.extend(self.clients.iter().filter_map(|client| Some(client.stream.as_ref()?.as_fd())));
         let ready = os::any_readable(&fds, &mut self.polls);
         if ready {
             self.accept();

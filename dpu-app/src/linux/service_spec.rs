@@ -1,11 +1,14 @@
-//! A service by name: `perftest:TEST[:PORT][,size=BYTES][,iterations=N]`.
+//! A service by name: `perftest:TEST[:PORT][,size=BYTES][,iterations=N]` or
+//! `pingpong:TRANSPORT[:PORT][,mtu=BYTES][,iterations=N][,check]`.
 
 use std::fmt;
 use std::str::FromStr;
 
+use roce_codec::ib::PathMtu;
+
 use crate::service::Session;
-use crate::service::perftest;
-use crate::service::perftest::{DEFAULT_PORT, Test};
+use crate::service::perftest::{self, Test};
+use crate::service::pingpong::{self, Transport};
 
 /// What to serve, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,28 +32,51 @@ pub enum ServiceKind {
         /// The client's iterations.
         iterations: Option<u64>,
     },
+    /// A server of `ibv_rc_pingpong` and its kin.
+    Pingpong {
+        /// Which of them.
+        transport: Transport,
+        /// The client's path MTU.
+        path_mtu: PathMtu,
+        /// The client's iterations.
+        iterations: Option<u64>,
+        /// Whether its messages are looked at.
+        check: bool,
+    },
 }
 
 /// What is wrong with a service's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ServiceSpecError {
     /// Not of the form.
     Form,
-    /// No such test.
+    /// No such test of perftest.
     Test,
+    /// No such transport of pingpong.
+    Transport,
     /// Not a TCP port.
     Port,
-    /// Not a setting, or not a number.
-    Setting,
+    /// Not a setting of perftest, or not a number.
+    PerftestSetting,
+    /// Not a setting of pingpong, or not what it takes.
+    PingpongSetting,
 }
 
 impl fmt::Display for ServiceSpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Form => f.write_str("it is perftest:TEST[:PORT]"),
+            Self::Form => f.write_str("it is perftest:TEST[:PORT] or pingpong:TRANSPORT[:PORT]"),
             Self::Test => fmt::Display::fmt(&perftest::UnknownTest, f),
+            Self::Transport => fmt::Display::fmt(&pingpong::UnknownTransport, f),
             Self::Port => f.write_str("the TCP port is a number from 1 to 65535"),
-            Self::Setting => f.write_str("the settings are size=BYTES and iterations=N, from 1"),
+            Self::PerftestSetting => {
+                f.write_str("the settings are size=BYTES and iterations=N, from 1")
+            }
+            Self::PingpongSetting => f.write_str(
+                "the settings are mtu=BYTES (256, 512, 1024, 2048 or 4096), iterations=N (from 1) \
+                 and check",
+            ),
         }
     }
 }
@@ -58,13 +84,18 @@ impl fmt::Display for ServiceSpecError {
 impl std::error::Error for ServiceSpecError {}
 
 impl ServiceSpec {
-    /// A session for a client that has just connected, with regions of `region_len` bytes.
+    /// A session for a client that has just connected, with messages of up to `region_len` bytes.
     #[must_use]
     pub(crate) fn session(&self, id: u32, region_len: u32) -> Session {
         match self.kind {
             ServiceKind::Perftest { test, size, iterations } => {
                 let options = perftest::Options { region_len, size, iterations };
                 Session::Perftest(perftest::Session::new(id, test, options))
+            }
+            ServiceKind::Pingpong { transport, path_mtu, iterations, check } => {
+                let size = region_len;
+                let options = pingpong::Options { transport, path_mtu, size, iterations, check };
+                Session::Pingpong(pingpong::Session::new(id, options))
             }
         }
     }
@@ -74,6 +105,16 @@ impl ServiceSpec {
     pub(crate) const fn size(&self) -> Option<u32> {
         match self.kind {
             ServiceKind::Perftest { size, .. } => size,
+            ServiceKind::Pingpong { .. } => None,
+        }
+    }
+
+    /// The path MTU that it uses, where the client does not say.
+    #[must_use]
+    pub(crate) const fn path_mtu(&self) -> Option<PathMtu> {
+        match self.kind {
+            ServiceKind::Perftest { .. } => None,
+            ServiceKind::Pingpong { path_mtu, .. } => Some(path_mtu),
         }
     }
 }
@@ -82,15 +123,21 @@ impl FromStr for ServiceSpec {
     type Err = ServiceSpecError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let mut parts = text.split(',');
-        let mut names = parts.next().unwrap_or_default().split(':');
-        if names.next() != Some("perftest") {
-            return Err(ServiceSpecError::Form);
-        }
-        let test = names.next().ok_or(ServiceSpecError::Form)?;
-        let test = test.parse().map_err(|_| ServiceSpecError::Test)?;
+        let (names, settings) = match text.split_once(',') {
+            None => (text, None),
+            Some((names, settings)) => (names, Some(settings.split(','))),
+        };
+        let mut names = names.split(':');
+        let service = names.next();
+        let what = names.next().ok_or(ServiceSpecError::Form)?;
+        let settings = settings.into_iter().flatten();
+        let (kind, default_port) = match service {
+            Some("perftest") => (perftest_kind(what, settings)?, perftest::DEFAULT_PORT),
+            Some("pingpong") => (pingpong_kind(what, settings)?, pingpong::DEFAULT_PORT),
+            _ => return Err(ServiceSpecError::Form),
+        };
         let port = match names.next() {
-            None => DEFAULT_PORT,
+            None => default_port,
             Some(port) => {
                 port.parse().ok().filter(|port| *port != 0).ok_or(ServiceSpecError::Port)?
             }
@@ -98,27 +145,64 @@ impl FromStr for ServiceSpec {
         if names.next().is_some() {
             return Err(ServiceSpecError::Form);
         }
-        let (mut size, mut iterations) = (None, None);
-        for setting in parts {
-            let (name, value) = setting.split_once('=').ok_or(ServiceSpecError::Setting)?;
-            let value: u64 = value.parse().map_err(|_| ServiceSpecError::Setting)?;
-            match name {
-                _ if value == 0 => return Err(ServiceSpecError::Setting),
-                "size" => {
-                    size = Some(u32::try_from(value).map_err(|_| ServiceSpecError::Setting)?);
-                }
-                "iterations" => iterations = Some(value),
-                _ => return Err(ServiceSpecError::Setting),
-            }
-        }
-        Ok(Self { kind: ServiceKind::Perftest { test, size, iterations }, port })
+        Ok(Self { kind, port })
     }
+}
+
+fn perftest_kind<'a>(
+    test: &str,
+    settings: impl Iterator<Item = &'a str>,
+) -> Result<ServiceKind, ServiceSpecError> {
+    let test = test.parse().map_err(|_| ServiceSpecError::Test)?;
+    let (mut size, mut iterations) = (None, None);
+    for setting in settings {
+        let (name, value) = setting.split_once('=').ok_or(ServiceSpecError::PerftestSetting)?;
+        match name {
+            "size" => size = positive(value).and_then(|size| u32::try_from(size).ok()),
+            "iterations" => iterations = positive(value),
+            _ => return Err(ServiceSpecError::PerftestSetting),
+        }
+        if matches!((name, size, iterations), ("size", None, _) | ("iterations", _, None)) {
+            return Err(ServiceSpecError::PerftestSetting);
+        }
+    }
+    Ok(ServiceKind::Perftest { test, size, iterations })
+}
+
+fn pingpong_kind<'a>(
+    transport: &str,
+    settings: impl Iterator<Item = &'a str>,
+) -> Result<ServiceKind, ServiceSpecError> {
+    let transport = transport.parse().map_err(|_| ServiceSpecError::Transport)?;
+    let (mut path_mtu, mut iterations, mut check) = (pingpong::DEFAULT_PATH_MTU, None, false);
+    for setting in settings {
+        match setting.split_once('=') {
+            None if setting == "check" => check = true,
+            Some(("mtu", bytes)) => {
+                path_mtu = bytes
+                    .parse()
+                    .ok()
+                    .and_then(PathMtu::from_bytes)
+                    .ok_or(ServiceSpecError::PingpongSetting)?;
+            }
+            Some(("iterations", count)) => {
+                iterations = Some(positive(count).ok_or(ServiceSpecError::PingpongSetting)?);
+            }
+            _ => return Err(ServiceSpecError::PingpongSetting),
+        }
+    }
+    Ok(ServiceKind::Pingpong { transport, path_mtu, iterations, check })
+}
+
+fn positive(text: &str) -> Option<u64> {
+    text.parse().ok().filter(|value| *value != 0)
 }
 
 impl fmt::Display for ServiceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Perftest { test, .. } => write!(f, "perftest:{test}"),
+            Self::Pingpong { transport, .. } => write!(f, "pingpong:{transport}"),
         }
     }
 }
@@ -156,11 +240,44 @@ mod tests {
             ("perftest:write_bw:0", ServiceSpecError::Port),
             ("perftest:write_bw:65536", ServiceSpecError::Port),
             ("perftest:write_bw:1:2", ServiceSpecError::Form),
-            ("perftest:write_bw,", ServiceSpecError::Setting),
-            ("perftest:write_bw,size", ServiceSpecError::Setting),
-            ("perftest:write_bw,size=0", ServiceSpecError::Setting),
-            ("perftest:write_bw,size=4294967296", ServiceSpecError::Setting),
-            ("perftest:write_bw,colour=1", ServiceSpecError::Setting),
+            ("perftest:write_bw,", ServiceSpecError::PerftestSetting),
+            ("perftest:write_bw,size", ServiceSpecError::PerftestSetting),
+            ("perftest:write_bw,size=0", ServiceSpecError::PerftestSetting),
+            ("perftest:write_bw,size=4294967296", ServiceSpecError::PerftestSetting),
+            ("perftest:write_bw,colour=1", ServiceSpecError::PerftestSetting),
+        ] {
+            assert_eq!(spec(text), Err(error), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_of_pingpong() {
+        let spec = |text: &str| text.parse::<ServiceSpec>();
+        let kind = |transport, path_mtu, iterations, check| ServiceKind::Pingpong {
+            transport,
+            path_mtu,
+            iterations,
+            check,
+        };
+        let plain = kind(Transport::Rc, PathMtu::Mtu1024, None, false);
+        assert_eq!(spec("pingpong:rc"), Ok(ServiceSpec { kind: plain, port: 18515 }));
+        let all = kind(Transport::Uc, PathMtu::Mtu4096, Some(7), true);
+        assert_eq!(
+            spec("pingpong:uc:9,mtu=4096,iterations=7,check"),
+            Ok(ServiceSpec { kind: all, port: 9 })
+        );
+        assert_eq!(spec("pingpong:uc").unwrap().to_string(), "pingpong:uc:18515");
+        for (text, error) in [
+            ("pingpong", ServiceSpecError::Form),
+            ("pingpong:", ServiceSpecError::Transport),
+            ("pingpong:write_bw", ServiceSpecError::Transport),
+            ("pingpong:rc:x", ServiceSpecError::Port),
+            ("pingpong:rc:1:2", ServiceSpecError::Form),
+            ("pingpong:rc,", ServiceSpecError::PingpongSetting),
+            ("pingpong:rc,mtu=1000", ServiceSpecError::PingpongSetting),
+            ("pingpong:rc,iterations=0", ServiceSpecError::PingpongSetting),
+            ("pingpong:rc,check=1", ServiceSpecError::PingpongSetting),
+            ("pingpong:rc,size=1", ServiceSpecError::PingpongSetting),
         ] {
             assert_eq!(spec(text), Err(error), "{text}");
         }

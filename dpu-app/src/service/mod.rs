@@ -1,7 +1,10 @@
 //! What is served to peers, whatever it runs on.
 
+mod gid;
+mod hex;
 pub mod memory;
 pub mod perftest;
+pub mod pingpong;
 mod session;
 
 use core::fmt;
@@ -10,6 +13,7 @@ use core::net::IpAddr;
 use roce_codec::ib::PathMtu;
 use roce_engine::{Backing, Cq, Engine, Entropy, Instant, NextHop};
 
+pub use self::gid::Gid;
 use self::memory::Region;
 pub use self::session::{
     MAX_MESSAGE_LEN, Progress, Reply, Session, SessionError, session_of, wr_id,

@@ -13,7 +13,7 @@ use roce_codec::ib::{PathMtu, Qpn};
 use roce_engine::{Event, Instant, Wc};
 
 use super::memory::SharedRegion;
-use super::{Context, Platform, perftest};
+use super::{Context, Platform, perftest, pingpong};
 
 /// The longest message over TCP, of any service.
 pub const MAX_MESSAGE_LEN: usize = perftest::MAX_MESSAGE_LEN;
@@ -53,12 +53,15 @@ pub fn session_of(wr_id: u64) -> u32 {
 pub enum SessionError {
     /// One of perftest.
     Perftest(perftest::SessionError),
+    /// One of pingpong.
+    Pingpong(pingpong::SessionError),
 }
 
 impl fmt::Display for SessionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Perftest(error) => error.fmt(f),
+            Self::Pingpong(error) => error.fmt(f),
         }
     }
 }
@@ -71,12 +74,21 @@ impl From<perftest::SessionError> for SessionError {
     }
 }
 
+impl From<pingpong::SessionError> for SessionError {
+    fn from(error: pingpong::SessionError) -> Self {
+        Self::Pingpong(error)
+    }
+}
+
 /// One client's session. End it with [`Session::close`], whatever has happened.
 #[derive(Debug)]
 #[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "a host's table has room for the largest anyway")]
 pub enum Session {
     /// Of perftest.
     Perftest(perftest::Session),
+    /// Of pingpong.
+    Pingpong(pingpong::Session),
 }
 
 /// The same for each kind of session.
@@ -84,6 +96,7 @@ macro_rules! each {
     ($self:expr, $session:ident => $what:expr) => {
         match $self {
             Session::Perftest($session) => $what,
+            Session::Pingpong($session) => $what,
         }
     };
 }
@@ -105,6 +118,24 @@ impl Session {
     #[must_use]
     pub const fn next_len(&self) -> usize {
         each!(self, session => session.next_len())
+    }
+
+    /// Whether it is over without an end over TCP.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        match self {
+            Self::Perftest(_) => false,
+            Self::Pingpong(session) => session.is_over(),
+        }
+    }
+
+    /// Whether the end of the client's TCP connection is its end.
+    #[must_use]
+    pub fn ends_with_connection(&self) -> bool {
+        match self {
+            Self::Perftest(_) => true,
+            Self::Pingpong(session) => !session.is_running(),
+        }
     }
 
     /// Whether the client may close its TCP connection now without having failed.
@@ -154,7 +185,11 @@ impl Session {
         event: &Event,
         context: &mut Context<'_, '_, P>,
     ) -> Result<(), SessionError> {
-        each!(self, session => Ok(session.handle_event(event, context)?))
+        match self {
+            Self::Perftest(session) => session.handle_event(event, context)?,
+            Self::Pingpong(session) => session.handle_event(event)?,
+        }
+        Ok(())
     }
 
     /// When [`Session::handle_timeout`] is due.
@@ -171,13 +206,20 @@ impl Session {
         &mut self,
         context: &mut Context<'_, '_, P>,
     ) -> Result<(), SessionError> {
-        each!(self, session => Ok(session.handle_timeout(context)?))
+        match self {
+            Self::Perftest(session) => session.handle_timeout(context)?,
+            Self::Pingpong(session) => session.handle_timeout(context),
+        }
+        Ok(())
     }
 
     /// The path MTU that it uses, and the one that the client would have used.
     #[must_use]
     pub const fn path_mtus(&self) -> [PathMtu; 2] {
-        each!(self, session => [session.path_mtu(), session.asked_path_mtu()])
+        match self {
+            Self::Perftest(session) => [session.path_mtu(), session.asked_path_mtu()],
+            Self::Pingpong(session) => [session.path_mtu(); 2],
+        }
     }
 
     /// Messages it has received or answered, where it sees them.
@@ -189,12 +231,19 @@ impl Session {
     /// Iterations that the client reports, where it does.
     #[must_use]
     pub const fn reported_iterations(&self) -> Option<u64> {
-        each!(self, session => session.reported_iterations())
+        match self {
+            Self::Perftest(session) => session.reported_iterations(),
+            Self::Pingpong(_) => None,
+        }
     }
 
     /// Its queue pairs with the memory behind them.
     pub fn regions(&self) -> impl Iterator<Item = SharedRegion> {
-        each!(self, session => session.regions())
+        let (perftest, pingpong) = match self {
+            Self::Perftest(session) => (Some(session.regions()), None),
+            Self::Pingpong(session) => (None, Some(session.regions())),
+        };
+        perftest.into_iter().flatten().chain(pingpong.into_iter().flatten())
     }
 
     /// Destroys its queue pairs and takes its memory back.

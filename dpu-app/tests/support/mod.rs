@@ -2,10 +2,13 @@
 
 #![allow(dead_code)] // Each test file uses its part.
 
+pub(crate) mod host;
+
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant as WallClock};
 
-use dpu_app::service::perftest::{Gid, KeyMessage, Test};
+use dpu_app::service::Gid;
+use dpu_app::service::perftest::{KeyMessage, Test};
 use roce_codec::ib::{PKey, PathMtu, Psn, Qpn, RnrTimer};
 use roce_dataplane::host_memory::HostMemory;
 use roce_dataplane::poll::{OneNeighbour, turn};

@@ -3,30 +3,10 @@
 //! 108 bytes of text: `%04x:%04x:%06x:%06x:%08x:%016x:`, sixteen times `%02x:`, `%08x:`, and a
 //! NUL. They are LID, outstanding READs, QPN, PSN, R_Key, virtual address, GID and SRQ number.
 
-use core::net::{IpAddr, Ipv6Addr};
-
 use roce_codec::ib::{Psn, Qpn, RKey};
 
-/// A port's address: an IPv6 address, or an IPv4 address mapped into one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Gid(pub [u8; 16]);
-
-impl Gid {
-    /// The address it stands for.
-    #[must_use]
-    pub fn address(self) -> IpAddr {
-        Ipv6Addr::from(self.0).to_canonical()
-    }
-}
-
-impl From<IpAddr> for Gid {
-    fn from(address: IpAddr) -> Self {
-        Self(match address {
-            IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
-            IpAddr::V6(address) => address.octets(),
-        })
-    }
-}
+use crate::service::Gid;
+use crate::service::hex::{put_field as put, take_field as field};
 
 /// One queue pair, as its owner describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,33 +79,10 @@ impl KeyMessage {
     }
 }
 
-/// Takes `digits` hexadecimal digits and a colon off the front.
-fn field(rest: &mut &[u8], digits: usize) -> Option<u64> {
-    let (text, behind) = rest.split_at_checked(digits)?;
-    let mut value = 0;
-    for digit in text {
-        value = value << 4 | u64::from(char::from(*digit).to_digit(16)?);
-    }
-    *rest = behind.strip_prefix(b":")?;
-    Some(value)
-}
-
-/// Writes the low `digits` hexadecimal digits and a colon to the front.
-fn put(rest: &mut &mut [u8], digits: usize, value: u64) {
-    let Some((text, behind)) = core::mem::take(rest).split_at_mut_checked(digits) else { return };
-    for (place, digit) in (0u32..).zip(text.iter_mut().rev()) {
-        let nibble = u32::try_from(value >> (4 * place) & 15).unwrap_or(0);
-        *digit =
-            char::from_digit(nibble, 16).and_then(|digit| u8::try_from(digit).ok()).unwrap_or(0);
-    }
-    if let Some((colon, behind)) = behind.split_first_mut() {
-        *colon = b':';
-        *rest = behind;
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use core::net::IpAddr;
+
     use super::*;
 
     /// Of ib_write_bw of perftest 4.5 over rxe.

@@ -21,7 +21,7 @@ use roce_engine::Access;
 
 pub use error::SessionError;
 pub use exchange::Exchange;
-pub use key::{Gid, KeyMessage};
+pub use key::KeyMessage;
 pub use message::{ExchangeError, MAX_MESSAGE_LEN, MAX_REPLY_LEN, Message};
 pub use session::{MAX_QPS, Options, Session};
 

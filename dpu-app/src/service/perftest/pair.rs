@@ -6,9 +6,9 @@ use roce_engine::{Access, Entropy, Pd, PostError, QpInit, RecvWr};
 use super::Test;
 use super::connect::{Connect, TIMEOUT};
 use super::error::SessionError;
-use super::key::{Gid, KeyMessage};
+use super::key::KeyMessage;
 use crate::service::memory::Exposed;
-use crate::service::{Context, Platform, Route};
+use crate::service::{Context, Gid, Platform, Route};
 
 /// Receives kept posted on a queue pair: as many as perftest's own server keeps.
 const RECEIVES: u32 = 512;

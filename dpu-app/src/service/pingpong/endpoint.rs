@@ -1,0 +1,165 @@
+//! A queue pair and the memory of its messages, on either side.
+
+use roce_codec::ib::{PKey, PathMtu, Psn, Qpn, RnrTimer};
+use roce_codec::net::{flow_label_from_qpns, source_port_from_flow_label};
+use roce_engine::{
+    Access, Addr, Entropy, ModifyQp, Path, PostError, QpInit, RecvWr, RtrAttr, RtsAttr, SendWr,
+    Sge, WrOpcode,
+};
+
+use super::error::SessionError;
+use super::{Address, Transport};
+use crate::service::memory::Exposed;
+use crate::service::{Context, Gid, Platform, Route};
+
+/// What the programs ask of a connection: 67 ms, seven retries, receiver not ready for ever.
+const TIMEOUT: u8 = 14;
+const RETRY_COUNT: u8 = 7;
+const RNR_RETRY: u8 = 7;
+/// 0.64 ms.
+const MIN_RNR_TIMER: RnrTimer = RnrTimer::new(12);
+const HOP_LIMIT: u8 = 64;
+
+/// See the [module](self). It is to be ended with [`Endpoint::close`].
+#[derive(Debug)]
+pub(super) struct Endpoint {
+    pub(super) qpn: Qpn,
+    pub(super) exposed: Exposed,
+    /// Pieces of equal length that the memory is in.
+    slots: u32,
+    slot_len: u32,
+    psn: Psn,
+    route: Option<Route>,
+}
+
+impl Endpoint {
+    /// A queue pair with room for `slots` messages of up to `slot_len` bytes.
+    pub(super) fn new<P: Platform>(
+        transport: Transport,
+        slots: u32,
+        slot_len: u32,
+        context: &mut Context<'_, '_, P>,
+    ) -> Result<Self, SessionError> {
+        let pd = context.engine.alloc_pd();
+        let len = u64::from(slots) * u64::from(slot_len.max(1));
+        let exposed = Exposed::new(context, pd, len, Access::LOCAL_WRITE)?;
+        let (send_cq, recv_cq) = (context.queues.send, context.queues.recv);
+        let init = QpInit {
+            max_send_wr: slots,
+            max_recv_wr: slots,
+            ..QpInit::new(transport.service(), pd, send_cq, recv_cq)
+        };
+        match context.engine.create_qp(&init, context.platform.random()) {
+            Ok(qpn) => {
+                let psn = Psn::new(context.platform.random().next_u32());
+                Ok(Self { qpn, exposed, slots, slot_len, psn, route: None })
+            }
+            Err(error) => {
+                exposed.withdraw(context);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Makes it ready to receive and to send.
+    pub(super) fn connect<P: Platform>(
+        &mut self,
+        peer: &Address,
+        path_mtu: PathMtu,
+        context: &mut Context<'_, '_, P>,
+    ) -> Result<Route, SessionError> {
+        let route = context.platform.route(peer.gid.address())?;
+        // From here on `close` gives it back.
+        self.route = Some(route);
+        let flow_label = flow_label_from_qpns(self.qpn, peer.qpn);
+        let path = Path {
+            src: route.src,
+            dst: peer.gid.address(),
+            next_hop: route.next_hop,
+            src_port: source_port_from_flow_label(flow_label),
+            traffic_class: 0,
+            flow_label: 0,
+            hop_limit: HOP_LIMIT,
+        };
+        let changes = [
+            ModifyQp::Init { pkey: PKey::DEFAULT, access: Access::NONE },
+            ModifyQp::Rtr(RtrAttr {
+                path,
+                path_mtu,
+                dest_qpn: peer.qpn,
+                rq_psn: peer.psn,
+                max_dest_rd_atomic: 0,
+                min_rnr_timer: MIN_RNR_TIMER,
+            }),
+            ModifyQp::Rts(RtsAttr {
+                sq_psn: self.psn,
+                timeout: TIMEOUT,
+                retry_cnt: RETRY_COUNT,
+                rnr_retry: RNR_RETRY,
+                max_rd_atomic: 0,
+            }),
+        ];
+        for change in &changes {
+            context.engine.modify_qp(self.qpn, change)?;
+        }
+        Ok(route)
+    }
+
+    /// Its description for the peer, with the GID `gid`.
+    pub(super) const fn address(&self, gid: Gid) -> Address {
+        Address { lid: 0, qpn: self.qpn, psn: self.psn, gid }
+    }
+
+    /// Pieces that its memory is in.
+    pub(super) const fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    /// Where a slot lies in the platform's memory.
+    pub(super) fn place(&self, slot: u32, offset: u32) -> Addr {
+        let start = self.exposed.region.addr;
+        Addr { offset: start.offset + self.slot_offset(slot) + u64::from(offset), ..start }
+    }
+
+    fn slot_offset(&self, slot: u32) -> u64 {
+        u64::from(slot) * u64::from(self.slot_len)
+    }
+
+    fn sge(&self, slot: u32, len: u32) -> Sge {
+        let va = self.exposed.region.va.wrapping_add(self.slot_offset(slot));
+        Sge { va, len, lkey: self.exposed.mr.lkey }
+    }
+
+    /// Lends a slot to the peer's next message.
+    pub(super) fn post_receive<P: Platform>(
+        &self,
+        slot: u32,
+        wr_id: u64,
+        context: &mut Context<'_, '_, P>,
+    ) -> Result<(), PostError> {
+        let sges = [self.sge(slot, self.slot_len)];
+        context.engine.post_recv(self.qpn, &RecvWr::new(wr_id, &sges))
+    }
+
+    /// SENDs what a slot begins with.
+    pub(super) fn post_send<P: Platform>(
+        &self,
+        slot: u32,
+        len: u32,
+        wr_id: u64,
+        context: &mut Context<'_, '_, P>,
+    ) -> Result<(), PostError> {
+        let sges = [self.sge(slot, len)];
+        context.engine.post_send(self.qpn, &SendWr::new(wr_id, WrOpcode::Send, &sges))
+    }
+
+    /// Destroys the queue pair and gives its memory back.
+    pub(super) fn close<P: Platform>(self, context: &mut Context<'_, '_, P>) {
+        // It is there: nobody else destroys it.
+        let _ = context.engine.destroy_qp(self.qpn);
+        self.exposed.withdraw(context);
+        if let Some(route) = self.route {
+            context.platform.release_route(route);
+        }
+    }
+}
