@@ -2,6 +2,19 @@
 
 use roce_codec::ib::PathMtu;
 
+use crate::pacing::Rate;
+
+/// What a responder does with packets behind a gap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Recovery {
+    /// They are dropped; the peer sends them again (IBTA 9.7.5.2.8).
+    #[default]
+    GoBackN,
+    /// They are held, as far as there is room in [`Storage::held`](crate::Storage), and run in PSN
+    /// order once the gap has filled. Nothing of them happens before.
+    SelectiveAccept,
+}
+
 /// Settings of an engine, fixed at its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
@@ -18,10 +31,17 @@ pub struct Config {
     pub ack_interval: u32,
     /// Bytes one QP may send before the next one has its turn.
     pub quantum: u32,
+    /// What the responder does with packets behind a gap.
+    pub recovery: Recovery,
+    /// Packets that one QP may have held behind a gap, at most; never more than there are free.
+    pub held_per_qp: u32,
+    /// How fast a new QP's READ answers may go.
+    pub read_rate: Rate,
 }
 
 impl Config {
-    /// One shard, path MTU up to 4096, 128 packets in flight.
+    /// One shard, path MTU up to 4096, 128 packets in flight, go-back-N, READ answers as fast as the
+    /// port takes them.
     pub const DEFAULT: Self = Self {
         shard: 0,
         shard_bits: 0,
@@ -29,6 +49,9 @@ impl Config {
         window: 128,
         ack_interval: 32,
         quantum: 8192,
+        recovery: Recovery::GoBackN,
+        held_per_qp: 128,
+        read_rate: Rate::UNLIMITED,
     };
 }
 

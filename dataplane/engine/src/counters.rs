@@ -124,10 +124,18 @@ counted! {
         RxAtomicWriteRequests = "rx_atomic_write_requests",
         /// Executed FLUSHes.
         RxFlushRequests = "rx_flush_requests",
+        /// Packets held behind a gap.
+        RxHeld = "rx_held",
+        /// Held packets that were run once the gap had filled.
+        RxHeldRun = "rx_held_run",
+        /// Held packets that were not: their queue pair ended, or a READ in the gap took their PSN.
+        RxHeldFreed = "rx_held_freed",
         /// Acknowledgements sent, positive ones.
         SentAcks = "sent_acks",
         /// Requests sent again.
         Retransmissions = "retransmissions",
+        /// Times that READ answers had to wait for their rate.
+        ReadPaced = "read_paced",
     }
 }
 

@@ -6,6 +6,7 @@ use crate::config::{Config, Entropy};
 use crate::counters::Counters;
 use crate::cq::{Cq, CqTable, Wc, WcOpcode, WcStatus};
 use crate::event::{Event, EventQueue};
+use crate::held::Held;
 use crate::memory::{MemoryError, Mr, MrAttr, MrTable, Pd};
 use crate::pool::{List, Pool};
 use crate::qp::{QpSlot, QpState};
@@ -15,7 +16,7 @@ use crate::scheduler::{Class, Scheduler};
 use crate::sge::Locals;
 use crate::storage::Storage;
 use crate::time::Instant;
-use crate::timer::Wheel;
+use crate::timer::{PACING_TICK_NS, TICK_NS, Wheel};
 use crate::transmit::Transmit;
 use crate::wqe::{RecvWqe, SendWqe};
 use crate::wr::WrOpcode;
@@ -42,6 +43,7 @@ pub struct Engine<'s> {
     pub(crate) replays: &'s mut [ReplaySlot],
     pub(crate) replay_share: usize,
     pub(crate) timers: Wheel<'s>,
+    pub(crate) pacers: Wheel<'s>,
     pub(crate) ready: Scheduler<'s>,
     pub(crate) memory: MrTable<'s>,
     pub(crate) cqs: CqTable<'s>,
@@ -49,6 +51,7 @@ pub struct Engine<'s> {
     pub(crate) recvs: Pool<'s, RecvWqe>,
     pub(crate) locals: Locals<'s>,
     pub(crate) events: EventQueue<'s>,
+    pub(crate) held: Held<'s>,
     pub(crate) counters: Counters,
     pub(crate) slot_bits: u32,
     pds: u32,
@@ -61,6 +64,7 @@ impl<'s> Engine<'s> {
         let Storage {
             qps,
             timers,
+            pacers,
             ready,
             replays,
             mrs,
@@ -71,8 +75,10 @@ impl<'s> Engine<'s> {
             sges,
             inlines,
             events,
+            held,
+            held_bytes,
         } = storage;
-        let count = qps.len().min(timers.len()).min(ready.len());
+        let count = qps.len().min(timers.len()).min(pacers.len()).min(ready.len());
         // A QPN is generation, slot and shard. Two bits of generation must be left, so that there
         // is always one that is neither special nor the slot's last.
         let most = 1usize << (22 - u32::from(config.shard_bits.min(6)));
@@ -84,7 +90,8 @@ impl<'s> Engine<'s> {
             replay_share: replays.len().checked_div(qps.len()).unwrap_or(0).min(255),
             replays,
             qps: Pool::new(qps),
-            timers: Wheel::new(timers),
+            timers: Wheel::new(timers, TICK_NS),
+            pacers: Wheel::new(pacers, PACING_TICK_NS),
             ready: Scheduler::new(ready, config.quantum),
             memory: MrTable::new(mrs),
             cqs: CqTable::new(cqs, cqes),
@@ -92,6 +99,7 @@ impl<'s> Engine<'s> {
             recvs: Pool::new(recv_wqes),
             locals: Locals::new(sges, inlines),
             events: EventQueue::new(events),
+            held: Held::new(held, held_bytes, &config),
             counters: Counters::ZERO,
             slot_bits,
             pds: 0,
@@ -162,18 +170,23 @@ impl<'s> Engine<'s> {
     pub fn handle_timeout(&mut self, now: Instant) -> More {
         self.advance(now);
         for _ in 0..TIMERS_PER_CALL {
-            match self.timers.expire(self.now) {
-                Some(slot) => self.requester_timeout(slot),
-                None => return More::No,
+            if let Some(slot) = self.pacers.expire(self.now) {
+                self.ready.push(Class::Data, slot);
+            } else if let Some(slot) = self.timers.expire(self.now) {
+                self.requester_timeout(slot);
+            } else {
+                return More::No;
             }
         }
         More::Yes
     }
 
-    /// When to call [`Engine::handle_timeout`] next.
+    /// When to call [`Engine::handle_timeout`] next: a timer is due, or a paced queue pair may send
+    /// again.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.timers.next_deadline()
+        let timers = [self.timers.next_deadline(), self.pacers.next_deadline()];
+        timers.into_iter().flatten().min()
     }
 
     /// The next packet to send. Acknowledgements come first, then queue pairs take turns. A packet
@@ -267,6 +280,7 @@ impl<'s> Engine<'s> {
         let Some(qp) = self.qps.get_mut(slot) else { return };
         qp.state = QpState::Error;
         self.timers.disarm(slot);
+        self.release_held(slot);
         self.flush_sends(slot);
         if let Some(index) = self.take_message_receive(slot) {
             self.complete_receive(slot, index, WcStatus::WrFlush);
@@ -289,6 +303,8 @@ impl<'s> Engine<'s> {
     /// Forgets everything about a queue pair but what it was created with.
     pub(crate) fn reset(&mut self, slot: u32) {
         self.timers.disarm(slot);
+        self.pacers.disarm(slot);
+        self.release_held(slot);
         if let Some(index) = self.take_message_receive(slot) {
             self.free_recv(index);
         }

@@ -12,7 +12,8 @@
 //! | [`Engine::poll_cq`], [`Engine::poll_event`] | until `None` |
 //! | [`Engine::post_send`], [`Engine::post_recv`] | whenever there is work |
 //!
-//! Each bounds its own work: a burst by its length, a timeout call by [`TIMERS_PER_CALL`].
+//! Each bounds its own work: a burst by its length and the packets held from earlier ones, a timeout
+//! call by [`TIMERS_PER_CALL`].
 //! Parts go by the names of Linux rxe: the requester builds requests, the completer takes
 //! answers, the responder executes the peer's requests. Decisions that a capture checker makes,
 //! too, are pure functions in [`rules`].
@@ -30,7 +31,9 @@ mod engine;
 mod event;
 mod flush;
 mod gather;
+mod held;
 mod memory;
+mod pacing;
 mod pool;
 mod post;
 mod qp;
@@ -51,13 +54,15 @@ mod wr;
 
 pub use ah::{Ah, UdAddress};
 pub use backing::{Addr, AtomicOp, Backing, BackingFault};
-pub use config::{Config, Entropy, SeededEntropy};
+pub use config::{Config, Entropy, Recovery, SeededEntropy};
 pub use counters::{Counters, DropReason, HwCounter};
 pub use cq::{Cq, CqSlot, CqeSlot, Wc, WcOpcode, WcStatus};
 pub use engine::{Engine, More, TIMERS_PER_CALL};
 pub use event::Event;
 pub use flush::{Placement, Selectivity};
+pub use held::{HeldSlot, held_len};
 pub use memory::{Access, MemoryError, Mr, MrAttr, MrSlot, Pd};
+pub use pacing::Rate;
 pub use qp::{ModifyQp, NextHop, Path, QpError, QpInfo, QpInit, QpSlot, QpState, RtrAttr, RtsAttr};
 pub use receive::Rx;
 pub use responder::ReplaySlot;

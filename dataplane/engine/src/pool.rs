@@ -45,6 +45,11 @@ impl List {
     }
 
     #[inline]
+    pub(crate) const fn tail(&self) -> Link {
+        self.tail
+    }
+
+    #[inline]
     pub(crate) const fn len(&self) -> u32 {
         self.len
     }
@@ -121,6 +126,20 @@ impl<'s, T: Linked> Pool<'s, T> {
         list.len += 1;
     }
 
+    /// Puts a slot behind another one of a list.
+    pub(crate) fn insert_after(&mut self, list: &mut List, before: u32, index: u32) {
+        if list.tail == Link::to(before) {
+            return self.push_back(list, index);
+        }
+        let next = self.next(Link::to(before));
+        let Some(slot) = self.get_mut(index) else { return };
+        *slot.link() = next;
+        if let Some(slot) = self.get_mut(before) {
+            *slot.link() = Link::to(index);
+            list.len += 1;
+        }
+    }
+
     /// Takes the first slot off a list.
     pub(crate) fn pop_front(&mut self, list: &mut List) -> Option<u32> {
         let index = list.head.index()?;
@@ -192,5 +211,13 @@ mod tests {
         }
         assert!(list.head().is_none());
         assert_eq!(list.len(), 0);
+        pool.push_back(&mut list, 0);
+        pool.insert_after(&mut list, 0, 2);
+        pool.insert_after(&mut list, 0, 1);
+        pool.insert_after(&mut list, 2, 3);
+        assert_eq!((list.len(), list.tail()), (4, Link::to(3)));
+        for expect in [Some(0), Some(1), Some(2), Some(3), None] {
+            assert_eq!(pool.pop_front(&mut list), expect);
+        }
     }
 }

@@ -7,6 +7,7 @@ use roce_codec::ib::{PKey, PathMtu, Qpn, RnrTimer, Service};
 
 use crate::cq::Cq;
 use crate::memory::{Access, Pd};
+use crate::pacing::Bucket;
 use crate::pool::List;
 use crate::requester::Requester;
 use crate::responder::Responder;
@@ -290,6 +291,8 @@ pub struct QpSlot {
     pub(crate) path: Path,
     pub(crate) receives: List,
     pub(crate) responder: Responder,
+    /// What its READ answers may cost.
+    pub(crate) read_pace: Bucket,
     pub(crate) requester: Requester,
     pub(crate) link: crate::pool::Link,
 }
@@ -317,6 +320,7 @@ impl QpSlot {
         path: Path::EMPTY,
         receives: List::EMPTY,
         responder: Responder::EMPTY,
+        read_pace: Bucket::EMPTY,
         requester: Requester::EMPTY,
         link: crate::pool::Link::NONE,
     };

@@ -1,7 +1,13 @@
 //! The memory an engine works in, lent by the caller.
 
+#[cfg(feature = "std")]
+use roce_codec::ib::PathMtu;
+
 use crate::cq::{CqSlot, CqeSlot};
 use crate::event::Event;
+use crate::held::HeldSlot;
+#[cfg(feature = "std")]
+use crate::held::held_len;
 use crate::memory::MrSlot;
 use crate::qp::QpSlot;
 use crate::responder::ReplaySlot;
@@ -12,14 +18,16 @@ use crate::wqe::{RecvWqe, SendWqe};
 
 /// Pools of slots. An engine allocates nothing: how much it can hold is how much it was lent.
 ///
-/// `timers` and `ready` must be as long as `qps`; the shortest of the three counts. `replays` is
-/// shared out evenly: `replays.len() / qps.len()` READs and atomics a queue pair.
+/// `timers`, `pacers` and `ready` must be as long as `qps`; the shortest of the four counts.
+/// `replays` is shared out evenly: `replays.len() / qps.len()` READs and atomics a queue pair.
 #[derive(Debug)]
 pub struct Storage<'s> {
     /// Queue pairs.
     pub qps: &'s mut [QpSlot],
     /// A timer for each queue pair.
     pub timers: &'s mut [TimerNode],
+    /// Another one for each queue pair, for pacing.
+    pub pacers: &'s mut [TimerNode],
     /// A place in the send queues for each queue pair.
     pub ready: &'s mut [ReadyNode],
     /// READs and atomics kept for replay.
@@ -40,11 +48,17 @@ pub struct Storage<'s> {
     pub inlines: &'s mut [InlineSlot],
     /// Asynchronous events waiting to be polled.
     pub events: &'s mut [Option<Event>],
+    /// Packets held behind a gap, for [`Recovery::SelectiveAccept`](crate::Recovery); may be empty.
+    pub held: &'s mut [HeldSlot],
+    /// Their bytes, [`held_len`](crate::held_len) a slot.
+    pub held_bytes: &'s mut [u8],
 }
 
 /// Pools of fixed sizes for a `static` or a stack: queue pairs, replays in all, regions,
 /// completion queues, completions, send and receive work requests, events; and, where work
-/// requests have more than one scatter-gather element, or inline data, slots for these.
+/// requests have more than one scatter-gather element, or inline data, slots for these. Nothing is held
+/// behind a gap; who wants that sets `held` and `held_bytes` of what [`StaticStorage::lend`]
+/// returns.
 #[derive(Debug)]
 pub struct StaticStorage<
     const QPS: usize,
@@ -60,6 +74,7 @@ pub struct StaticStorage<
 > {
     qps: [QpSlot; QPS],
     timers: [TimerNode; QPS],
+    pacers: [TimerNode; QPS],
     ready: [ReadyNode; QPS],
     replays: [ReplaySlot; REPLAYS],
     mrs: [MrSlot; MRS],
@@ -89,6 +104,7 @@ impl<
     pub const EMPTY: Self = Self {
         qps: [const { QpSlot::EMPTY }; QPS],
         timers: [TimerNode::EMPTY; QPS],
+        pacers: [TimerNode::EMPTY; QPS],
         ready: [ReadyNode::EMPTY; QPS],
         replays: [ReplaySlot::EMPTY; REPLAYS],
         mrs: [MrSlot::EMPTY; MRS],
@@ -106,6 +122,7 @@ impl<
         Storage {
             qps: &mut self.qps,
             timers: &mut self.timers,
+            pacers: &mut self.pacers,
             ready: &mut self.ready,
             replays: &mut self.replays,
             mrs: &mut self.mrs,
@@ -116,6 +133,8 @@ impl<
             sges: &mut self.sges,
             inlines: &mut self.inlines,
             events: &mut self.events,
+            held: &mut [],
+            held_bytes: &mut [],
         }
     }
 }
@@ -169,6 +188,7 @@ impl Limits {
 pub struct HeapStorage {
     qps: Box<[QpSlot]>,
     timers: Box<[TimerNode]>,
+    pacers: Box<[TimerNode]>,
     ready: Box<[ReadyNode]>,
     replays: Box<[ReplaySlot]>,
     mrs: Box<[MrSlot]>,
@@ -179,6 +199,8 @@ pub struct HeapStorage {
     sges: Box<[SgeSlot]>,
     inlines: Box<[InlineSlot]>,
     events: Box<[Option<Event>]>,
+    held: Box<[HeldSlot]>,
+    held_bytes: Box<[u8]>,
 }
 
 #[cfg(feature = "std")]
@@ -189,6 +211,7 @@ impl HeapStorage {
         Self {
             qps: (0..limits.qps).map(|_| QpSlot::EMPTY).collect(),
             timers: vec![TimerNode::EMPTY; limits.qps].into(),
+            pacers: vec![TimerNode::EMPTY; limits.qps].into(),
             ready: vec![ReadyNode::EMPTY; limits.qps].into(),
             replays: vec![ReplaySlot::EMPTY; limits.qps * limits.replays_per_qp].into(),
             mrs: vec![MrSlot::EMPTY; limits.mrs].into(),
@@ -199,7 +222,17 @@ impl HeapStorage {
             sges: vec![SgeSlot::EMPTY; limits.sges].into(),
             inlines: vec![InlineSlot::EMPTY; limits.inlines].into(),
             events: vec![None; limits.events].into(),
+            held: Box::default(),
+            held_bytes: Box::default(),
         }
+    }
+
+    /// With room for so many packets held behind gaps, of up to this path MTU.
+    #[must_use]
+    pub fn with_held(mut self, packets: usize, path_mtu: PathMtu) -> Self {
+        self.held = vec![HeldSlot::EMPTY; packets].into();
+        self.held_bytes = vec![0; packets * held_len(path_mtu)].into();
+        self
     }
 
     /// Lends the pools to an engine.
@@ -207,6 +240,7 @@ impl HeapStorage {
         Storage {
             qps: &mut self.qps,
             timers: &mut self.timers,
+            pacers: &mut self.pacers,
             ready: &mut self.ready,
             replays: &mut self.replays,
             mrs: &mut self.mrs,
@@ -217,6 +251,8 @@ impl HeapStorage {
             sges: &mut self.sges,
             inlines: &mut self.inlines,
             events: &mut self.events,
+            held: &mut self.held,
+            held_bytes: &mut self.held_bytes,
         }
     }
 }

@@ -1,17 +1,22 @@
 //! Timers: one deadline a queue pair, in an intrusive hierarchical wheel.
 //!
-//! Six levels of 64 slots; a slot of level n spans 64ⁿ ticks of 4.096 µs, the unit of the
-//! specification's timeouts. Arming and disarming touch two neighbours; finding the next deadline
-//! reads six bitmaps. A timer never fires early, and less than a tick late.
+//! Six levels of 64 slots; a slot of level n spans 64ⁿ ticks: of 4.096 µs, the unit of the
+//! specification's timeouts, or, for pacing, of 64 ns. Arming and disarming touch two neighbours;
+//! finding the next deadline reads six bitmaps. A timer never fires early, and less than a tick
+//! late.
 
 use crate::pool::Link;
 use crate::time::Instant;
 
-const TICK_NS: u64 = 4096;
+/// The tick of acknowledge and RNR timers.
+pub(crate) const TICK_NS: u64 = 4096;
+/// The tick of pacing: a packet's time at some 100 Gb/s and more.
+pub(crate) const PACING_TICK_NS: u64 = 64;
 const LEVELS: u32 = 6;
 const SLOTS: usize = 64;
 const SLOT_BITS: u32 = 6;
-/// A turn of the wheel, about 78 hours. Deadlines later than 77 hours ahead are brought back.
+/// A turn of the wheel in ticks: about 78 hours of 4.096 µs. Deadlines more than 63 of its 64 slots
+/// ahead are brought back.
 const HORIZON: u64 = 1 << (SLOT_BITS * LEVELS);
 
 /// One queue pair's timer; part of [`Storage`](crate::Storage).
@@ -40,6 +45,7 @@ impl TimerNode {
 #[derive(Debug)]
 pub(crate) struct Wheel<'s> {
     nodes: &'s mut [TimerNode],
+    tick_ns: u64,
     /// Every deadline up to this tick has fired or is in `due`.
     elapsed: u64,
     heads: [[Link; SLOTS]; LEVELS as usize],
@@ -48,9 +54,10 @@ pub(crate) struct Wheel<'s> {
 }
 
 impl<'s> Wheel<'s> {
-    pub(crate) fn new(nodes: &'s mut [TimerNode]) -> Self {
+    pub(crate) fn new(nodes: &'s mut [TimerNode], tick_ns: u64) -> Self {
         Self {
             nodes,
+            tick_ns: tick_ns.max(1),
             elapsed: 0,
             heads: [[Link::NONE; SLOTS]; LEVELS as usize],
             occupied: [0; LEVELS as usize],
@@ -63,9 +70,9 @@ impl<'s> Wheel<'s> {
         self.disarm(index);
         if self.due.is_none() && self.occupied.iter().all(|bits| *bits == 0) {
             // Nobody had a reason to call `expire` meanwhile.
-            self.elapsed = self.elapsed.max(now.0 / TICK_NS);
+            self.elapsed = self.elapsed.max(now.0 / self.tick_ns);
         }
-        let tick = deadline.0.div_ceil(TICK_NS);
+        let tick = deadline.0.div_ceil(self.tick_ns);
         // A whole turn of the highest level, less the slot we are in: what lies in that slot is
         // taken to be near.
         let slot = HORIZON >> SLOT_BITS;
@@ -103,7 +110,7 @@ impl<'s> Wheel<'s> {
 
     /// Takes one timer whose deadline has passed.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<u32> {
-        let now = now.0 / TICK_NS;
+        let now = now.0 / self.tick_ns;
         loop {
             if let Some(index) = self.due.index() {
                 self.disarm(index);
@@ -127,9 +134,9 @@ impl<'s> Wheel<'s> {
     /// start of the slot that has to be spread.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         if !self.due.is_none() {
-            return Some(Instant(self.elapsed.saturating_mul(TICK_NS)));
+            return Some(Instant(self.elapsed.saturating_mul(self.tick_ns)));
         }
-        self.next_slot().map(|(_, _, start)| Instant(start.saturating_mul(TICK_NS)))
+        self.next_slot().map(|(_, _, start)| Instant(start.saturating_mul(self.tick_ns)))
     }
 
     /// The occupied slot that starts first, and the tick it starts at.
@@ -201,7 +208,7 @@ mod tests {
     #[test]
     fn a_timer_fires_once_and_not_early() {
         let mut nodes = [TimerNode::EMPTY; 2];
-        let mut wheel = Wheel::new(&mut nodes);
+        let mut wheel = Wheel::new(&mut nodes, TICK_NS);
         wheel.arm(0, Instant::ZERO, Instant(10_000));
         assert!(wheel.is_armed(0));
         assert_eq!(wheel.expire(Instant(9_999)), None);
@@ -213,7 +220,7 @@ mod tests {
     #[test]
     fn rearming_moves_and_disarming_removes() {
         let mut nodes = [TimerNode::EMPTY; 3];
-        let mut wheel = Wheel::new(&mut nodes);
+        let mut wheel = Wheel::new(&mut nodes, TICK_NS);
         for index in 0..3 {
             wheel.arm(index, Instant::ZERO, Instant(1_000_000));
         }
@@ -229,7 +236,7 @@ mod tests {
     #[test]
     fn days_without_a_timer_do_not_matter() {
         let mut nodes = [TimerNode::EMPTY; 1];
-        let mut wheel = Wheel::new(&mut nodes);
+        let mut wheel = Wheel::new(&mut nodes, TICK_NS);
         assert_eq!(wheel.expire(Instant(5 * TICK_NS)), None);
         for days in [3, 4, 365, 20_000] {
             let now = Instant(days * 86_400_000_000_000);
@@ -243,7 +250,7 @@ mod tests {
     #[test]
     fn deadlines_beyond_the_horizon_are_brought_back() {
         let mut nodes = [TimerNode::EMPTY; 2];
-        let mut wheel = Wheel::new(&mut nodes);
+        let mut wheel = Wheel::new(&mut nodes, TICK_NS);
         assert_eq!(wheel.expire(Instant(5 * TICK_NS)), None);
         // One is armed already, so that time does not move when the other is.
         wheel.arm(1, Instant::ZERO, Instant(10 * TICK_NS));
@@ -259,7 +266,7 @@ mod tests {
     fn agrees_with_a_sorted_list() {
         let mut random = SeededEntropy::new(7);
         let mut nodes = [TimerNode::EMPTY; 200];
-        let mut wheel = Wheel::new(&mut nodes);
+        let mut wheel = Wheel::new(&mut nodes, TICK_NS);
         let mut model: [Option<u64>; 200] = [None; 200];
         let mut now = 0;
         for _ in 0..20_000 {

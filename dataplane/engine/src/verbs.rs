@@ -4,9 +4,11 @@ use roce_codec::ib::{Qpn, Service};
 
 use crate::config::Entropy;
 use crate::engine::Engine;
+use crate::pacing::{Bucket, Rate};
 use crate::qp::{ModifyQp, QpError, QpInfo, QpInit, QpSlot, QpState, RtrAttr, RtsAttr};
 use crate::requester::Requester;
 use crate::responder::{ReplaySlot, Responder};
+use crate::scheduler::Class;
 
 impl Engine<'_> {
     /// A new queue pair, in [`QpState::Reset`].
@@ -46,6 +48,7 @@ impl Engine<'_> {
             max_send_sge: init.max_send_sge,
             max_recv_sge: init.max_recv_sge,
             max_inline_data: init.max_inline_data,
+            read_pace: Bucket::new(self.config.read_rate, self.now),
             ..QpSlot::EMPTY
         };
         Ok(qpn)
@@ -139,6 +142,20 @@ impl Engine<'_> {
                 qp.requester.set_retries(attr);
             }
         }
+    }
+
+    /// How fast a queue pair's READ answers may go from now on, in whatever state it is.
+    ///
+    /// # Errors
+    /// [`QpError::UnknownQp`].
+    pub fn set_read_rate(&mut self, qpn: Qpn, rate: Rate) -> Result<(), QpError> {
+        let slot = self.find(qpn).ok_or(QpError::UnknownQp)?;
+        let qp = self.qps.get_mut(slot).ok_or(QpError::UnknownQp)?;
+        qp.read_pace.set_rate(rate, self.now);
+        // What waits may have to wait longer or less.
+        self.pacers.disarm(slot);
+        self.ready.push(Class::Data, slot);
+        Ok(())
     }
 
     /// What a queue pair is doing.

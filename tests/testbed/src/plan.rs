@@ -1,7 +1,7 @@
 //! What happens in a world, drawn from a seed.
 
 use roce_codec::ib::{PathMtu, Psn};
-use roce_engine::{Access, WcStatus};
+use roce_engine::{Access, Rate, Recovery, WcStatus};
 
 use crate::random::Random;
 use crate::wire::Faults;
@@ -28,6 +28,12 @@ pub struct Plan {
     pub window: u32,
     /// Packets after which a requester asks for an acknowledgement.
     pub ack_interval: u32,
+    /// What responders do with packets behind a gap, and how many they have room for.
+    pub recovery: Recovery,
+    /// Packets that a host has room for behind gaps.
+    pub held: usize,
+    /// How fast READ answers go.
+    pub read_rate: Rate,
     /// The connections, in chains: the next of a chain begins when the last has ended.
     pub chains: Vec<Vec<Connection>>,
 }
@@ -220,6 +226,9 @@ impl Plan {
             mercy,
             window: random.pick(&[1, 2, 3, 8, 16, 64, 128]),
             ack_interval: random.pick(&[1, 4, 32, 1000]),
+            recovery: Recovery::GoBackN,
+            held: 0,
+            read_rate: Rate::UNLIMITED,
             chains: Vec::new(),
         };
         for _ in 0..random.within(1, 3) {
@@ -234,6 +243,15 @@ impl Plan {
                 chain.push(connection);
             }
             plan.chains.push(chain);
+        }
+        if random.one_in(2) {
+            plan.recovery = Recovery::SelectiveAccept;
+            plan.held = random.pick(&[1, 8, 64, 256]);
+        }
+        if random.one_in(4) {
+            // Slow, but a packet comes well within a timeout.
+            let bytes_per_second = random.pick(&[20_000_000, 200_000_000]);
+            plan.read_rate = Rate { bytes_per_second, burst: random.pick(&[0, 20_000]) };
         }
         plan
     }

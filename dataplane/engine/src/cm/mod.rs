@@ -105,7 +105,7 @@ use crate::config::{Entropy, SeededEntropy};
 use crate::engine::{More, TIMERS_PER_CALL};
 use crate::qp::Path;
 use crate::time::Instant;
-use crate::timer::Wheel;
+use crate::timer::{TICK_NS, Wheel};
 
 /// Settings of a connection manager, fixed at its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,7 +173,7 @@ impl<'s> Cm<'s> {
             config,
             now: Instant::ZERO,
             table: Table::new(&mut storage, seed),
-            timers: Wheel::new(storage.timers),
+            timers: Wheel::new(storage.timers, TICK_NS),
             answers: Answers::new(storage.answers),
             listeners: storage.listeners,
             epoch: 0,

@@ -1,5 +1,6 @@
 //! What goes back to the peer: READ and atomic answers in PSN order, then the ACK or NAK owed.
 
+use roce_codec::Frame;
 use roce_codec::ib::{
     Aeth, AtomicAckEth, Bth, Credits, ExtHeaders, NakCode, Opcode, Psn, Syndrome,
 };
@@ -10,6 +11,7 @@ use crate::counters::{DropReason, HwCounter};
 use crate::cq::{WcOpcode, WcStatus};
 use crate::engine::Engine;
 use crate::event::Event;
+use crate::held::Holding;
 use crate::memory::Access;
 use crate::qp::{QpSlot, QpState};
 use crate::scheduler::Class;
@@ -24,17 +26,32 @@ impl Engine<'_> {
         self.ready.push(class, slot);
     }
 
-    /// A request ahead of the expected PSN: one NAK a gap (IBTA 9.7.5.2.8, C9-113).
-    pub(super) fn ahead(&mut self, slot: u32, psn: Psn) -> Result<(), DropReason> {
+    /// A request ahead of the expected PSN: one NAK a gap (IBTA 9.7.5.2.8, C9-113). Behind an RNR
+    /// NAK nothing is held: the peer will send it again.
+    pub(super) fn ahead(&mut self, slot: u32, frame: &Frame<'_>) -> Result<(), DropReason> {
         self.counters.count(HwCounter::OutOfSequence);
+        let psn = frame.psn();
+        let waiting = self.qps.get(slot).map(|qp| qp.responder.waiting);
+        let holding = match waiting.ok_or(DropReason::UnknownQp)? {
+            Waiting::ForReceive => Holding::NoRoom,
+            Waiting::ForMissing | Waiting::No => self.hold(slot, frame),
+        };
         let Some(qp) = self.qps.get_mut(slot) else { return Err(DropReason::UnknownQp) };
-        qp.responder.note_dropped(psn);
-        match qp.responder.waiting {
-            Waiting::ForMissing => return Err(DropReason::OutOfSequence),
-            Waiting::ForReceive => return Err(DropReason::ReceiverNotReady),
-            Waiting::No => qp.responder.waiting = Waiting::ForMissing,
+        match (qp.responder.waiting, holding) {
+            (Waiting::No, _) => qp.responder.wait_for_missing(psn, holding),
+            (Waiting::ForMissing, Holding::Held) => return Ok(()),
+            (Waiting::ForMissing, Holding::Already) => return Err(DropReason::OutOfSequence),
+            (waiting, _) => {
+                qp.responder.note_dropped(psn);
+                return Err(match waiting {
+                    Waiting::ForReceive => DropReason::ReceiverNotReady,
+                    _ => DropReason::OutOfSequence,
+                });
+            }
         }
         let nak = Answer::Nak(Syndrome::nak(NakCode::PsnSequenceError), qp.responder.expected);
+        let ack_owed = matches!(qp.responder.answer, Answer::Ack(_));
+        qp.responder.ack_first = ack_owed && qp.responder.held.len() > 0;
         self.counters.count(HwCounter::SentSequenceNak);
         self.owe(slot, nak);
         Ok(())
@@ -123,6 +140,9 @@ impl Engine<'_> {
             }
             Kept::Read { rkey, pass, .. } => {
                 let (va, len) = pass.packet(psn, mtu);
+                if !self.may_read(slot, len) {
+                    return None;
+                }
                 let body = if len == 0 {
                     Body::Empty
                 } else {
@@ -143,6 +163,22 @@ impl Engine<'_> {
                 let following = (psn != pass.last).then(|| psn.next());
                 self.answered(slot, at, psn, following);
                 self.response(slot, pass.opcode(psn), psn, ExtHeaders::NONE, body)
+            }
+        }
+    }
+
+    /// Whether the next packet of a READ's answer may go, as far as the rate is concerned; if not,
+    /// the queue pair is woken when it may.
+    fn may_read(&mut self, slot: u32, len: u32) -> bool {
+        let Some(qp) = self.qps.get_mut(slot) else { return false };
+        match qp.read_pace.take(self.now, len) {
+            Ok(()) => true,
+            Err(at) => {
+                if !self.pacers.is_armed(slot) {
+                    self.pacers.arm(slot, self.now, at);
+                    self.counters.count(HwCounter::ReadPaced);
+                }
+                false
             }
         }
     }
@@ -188,7 +224,11 @@ impl Engine<'_> {
             self.ready.push(Class::Data, slot);
             return None;
         }
-        let answer = core::mem::replace(&mut qp.responder.answer, Answer::None);
+        let mut answer = core::mem::replace(&mut qp.responder.answer, Answer::None);
+        if core::mem::take(&mut qp.responder.ack_first) && answer != Answer::None {
+            qp.responder.answer = core::mem::replace(&mut answer, Answer::Ack(qp.responder.newest));
+            self.ready.push(Class::Control, slot);
+        }
         let opcode = Opcode::RC_ACKNOWLEDGE;
         match answer {
             Answer::None => None,

@@ -5,12 +5,14 @@
 //! the answers owed already.
 //!
 //! [`unreliable`] is UC's, which answers nothing. [`execute`] and [`flush`] carry requests out,
-//! [`replay`] keeps READs and atomics and answers duplicates, [`answer`] builds what goes back.
+//! [`replay`] keeps READs and atomics and answers duplicates, [`answer`] builds what goes back,
+//! [`selective`] runs what was held behind a gap.
 
 mod answer;
 mod execute;
 mod flush;
 mod replay;
+mod selective;
 mod unreliable;
 
 use roce_codec::Frame;
@@ -24,7 +26,7 @@ use crate::cq::WcStatus;
 use crate::engine::Engine;
 use crate::event::Event;
 use crate::memory::Access;
-use crate::pool::Link;
+use crate::pool::{Link, List};
 use crate::qp::QpState;
 use crate::rules::length;
 use crate::rules::psn::{PsnClass, classify};
@@ -50,6 +52,10 @@ pub(crate) struct Responder {
     waiting: Waiting,
     /// While waiting: the farthest PSN that was dropped.
     dropped_to: Psn,
+    /// Packets held behind a gap, in PSN order.
+    held: List,
+    /// An ACK goes before the NAK that is owed.
+    ack_first: bool,
     /// The first packet has been told as COMM_EST.
     established: bool,
     rnr_timer: RnrTimer,
@@ -106,6 +112,8 @@ impl Responder {
             answer: Answer::None,
             waiting: Waiting::No,
             dropped_to: expected,
+            held: List::EMPTY,
+            ack_first: false,
             established: false,
             rnr_timer,
             replay_cap,
@@ -160,6 +168,20 @@ impl Engine<'_> {
         bth: &Bth,
         backing: &B,
     ) -> Result<(), DropReason> {
+        let taken = self.take_request(slot, frame, bth, backing);
+        if self.qps.get(slot).is_some_and(|qp| qp.responder.held.len() > 0) {
+            self.run_held(slot, backing);
+        }
+        taken
+    }
+
+    fn take_request<B: Backing>(
+        &mut self,
+        slot: u32,
+        frame: &Frame<'_>,
+        bth: &Bth,
+        backing: &B,
+    ) -> Result<(), DropReason> {
         let request = Request {
             frame,
             bth,
@@ -173,7 +195,7 @@ impl Engine<'_> {
         // IBTA 9.7.4.1.1, PSN verification (C9-58, C9-110, C9-111).
         match classify(qp.responder.expected, bth.psn) {
             PsnClass::Duplicate => return self.duplicate(slot, &request),
-            PsnClass::Ahead => return self.ahead(slot, bth.psn),
+            PsnClass::Ahead => return self.ahead(slot, frame),
             PsnClass::Expected => {}
         }
         self.established(slot);
@@ -289,6 +311,7 @@ impl Engine<'_> {
         }
         let nak_owed = matches!(responder.answer, Answer::Nak(..));
         if nak_owed {
+            responder.ack_first = false;
             // What the NAK asks for has come before the NAK went out. If something behind it was
             // dropped, that is what is missing now; otherwise what the NAK would have
             // acknowledged still has to be.

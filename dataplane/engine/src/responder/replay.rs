@@ -22,7 +22,15 @@ pub struct ReplaySlot {
     /// It came again before all answers were out: the peer has gone back, and what it takes to be
     /// outstanding is no longer what is outstanding here.
     pub(super) retried: bool,
+    /// Of a READ: the farthest PSN it was asked for from.
+    asked_from: Psn,
+    /// How often the peer has gone back from there while the answer was under way.
+    back: u8,
 }
+
+/// How often a peer may go back in a READ that is being answered without having got any farther:
+/// as often as a requester tries at most.
+const MOST_BACK: u8 = 8;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kept {
@@ -58,10 +66,35 @@ impl ReplaySlot {
         next: None,
         answered: false,
         retried: false,
+        asked_from: Psn::new(0),
+        back: 0,
     };
 
     pub(super) const fn new(first: Psn, last: Psn, kept: Kept) -> Self {
-        Self { first, last, kept, next: Some(first), answered: false, retried: false }
+        Self { first, last, kept, next: Some(first), asked_from: first, ..Self::EMPTY }
+    }
+
+    /// Whether a READ that comes again from `psn` is answered. While its answer is under way, going
+    /// back makes more of it: as often as there is progress, and else no more often than a
+    /// requester tries, or a peer that repeats itself could have the start of an answer without end.
+    /// Once an answer is out, it is.
+    const fn may_go_back(&mut self, psn: Psn) -> bool {
+        let farther = psn.is_after(self.asked_from);
+        if farther {
+            self.asked_from = psn;
+        }
+        match self.next {
+            Some(next) if psn.is_before(next) => {
+                let back = if farther { 0 } else { self.back };
+                if back >= MOST_BACK {
+                    return false;
+                }
+                self.back = back + 1;
+            }
+            Some(_) => {}
+            None => self.back = 0,
+        }
+        true
     }
 
     /// Whether another request may take the place. A peer that sends one has all the answers it
@@ -192,16 +225,17 @@ impl Engine<'_> {
             matches!(replay.kept, Kept::Read { .. }) && psn.is_within(replay.first, replay.last)
         };
         let replay = self.kept(slot, read).ok_or(stale)?;
-        let Kept::Read { rkey, va, len, ref mut pass } = replay.kept else { return Err(stale) };
+        let Kept::Read { rkey, va, len, .. } = replay.kept else { return Err(stale) };
         let last = psn.add(mtu.packets(reth.dma_len) - 1);
         let left = reth.va.checked_sub(va).and_then(|skipped| u64::from(len).checked_sub(skipped));
         let inside = reth.rkey == rkey
             && left.is_some_and(|left| u64::from(reth.dma_len) <= left)
             && !last.is_after(replay.last);
-        if !inside {
+        if !inside || !replay.may_go_back(psn) {
             return Err(stale);
         }
-        *pass = Pass { first: psn, last, va: reth.va, len: reth.dma_len };
+        let pass = Pass { first: psn, last, va: reth.va, len: reth.dma_len };
+        replay.kept = Kept::Read { rkey, va, len, pass };
         replay.retried = true;
         let was_answered = replay.next.replace(psn).is_none();
         self.unanswered_again(slot, was_answered);

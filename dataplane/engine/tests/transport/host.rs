@@ -8,8 +8,8 @@ use roce_codec::ib::{PKey, PathMtu, Psn, Qpn, RnrTimer, Service};
 use roce_codec::icrc::Icrc;
 use roce_engine::{
     Access, Addr, AtomicOp, Backing, BackingFault, Config, Cq, Engine, Event, HeapStorage, Limits,
-    ModifyQp, Mr, MrAttr, NextHop, Path, Pd, Placement, QpInit, RecvWr, RtrAttr, RtsAttr,
-    SeededEntropy, SendWr, Sge, Wc, WrOpcode,
+    ModifyQp, Mr, MrAttr, NextHop, Path, Pd, Placement, QpInit, Rate, Recovery, RecvWr, RtrAttr,
+    RtsAttr, SeededEntropy, SendWr, Sge, Wc, WrOpcode,
 };
 
 /// Where a host's one region lies, and how long it is.
@@ -96,6 +96,10 @@ pub(crate) struct Setup {
     pub(crate) window: u32,
     pub(crate) ipv6: bool,
     pub(crate) observe_writes: bool,
+    pub(crate) recovery: Recovery,
+    /// Packets that can be held behind gaps.
+    pub(crate) held: usize,
+    pub(crate) read_rate: Rate,
 }
 
 impl Setup {
@@ -115,6 +119,9 @@ impl Setup {
         window: 128,
         ipv6: false,
         observe_writes: false,
+        recovery: Recovery::GoBackN,
+        held: 16,
+        read_rate: Rate::UNLIMITED,
     };
 
     pub(crate) fn addresses(&self) -> [IpAddr; 2] {
@@ -151,8 +158,14 @@ impl Host {
             events: 64,
             ..Limits::SMALL
         };
-        let storage = Box::leak(Box::new(HeapStorage::new(&limits)));
-        let config = Config { window: setup.window, ..Config::DEFAULT };
+        let storage = HeapStorage::new(&limits).with_held(setup.held, PathMtu::Mtu4096);
+        let storage = Box::leak(Box::new(storage));
+        let config = Config {
+            window: setup.window,
+            recovery: setup.recovery,
+            read_rate: setup.read_rate,
+            ..Config::DEFAULT
+        };
         let mut engine = Engine::new(config, storage.lend());
         let mut entropy = SeededEntropy::new(1);
         let pd = engine.alloc_pd();

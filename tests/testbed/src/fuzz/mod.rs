@@ -3,6 +3,7 @@
 mod party;
 mod script;
 
+use roce_codec::ib::PathMtu;
 use roce_codec::ib::{AtomicEth, ExtHeaders, ImmDt, Opcode, RKey, Reth};
 use roce_engine::{HeapStorage, Instant, Limits, WrOpcode};
 
@@ -34,7 +35,7 @@ const MOST_FRAMES: usize = 64;
 /// # Panics
 /// If an engine does what it must not: that is a finding.
 pub fn engine(data: &[u8]) {
-    let mut storages = [HeapStorage::new(&LIMITS), HeapStorage::new(&LIMITS)];
+    let mut storages = [(), ()].map(|()| HeapStorage::new(&LIMITS).with_held(4, PathMtu::Mtu4096));
     let [a, b] = &mut storages;
     let mut script = Script::new(data);
     let mut parties = [Party::new(a, 0), Party::new(b, 1)];

@@ -9,8 +9,8 @@ use roce_codec::{Crc, Start};
 use roce_dataplane::host_memory::HostMemory;
 use roce_engine::{
     Access, Addr, Backing, Config, Cq, Engine, HeapStorage, Instant, LinkHeader, ModifyQp, Mr,
-    MrAttr, NextHop, Path, Pd, QpInit, QpState, RecvWr, RtrAttr, RtsAttr, Rx, SendWr, Sge,
-    TransmitError, WcOpcode, WcStatus, WrOpcode,
+    MrAttr, NextHop, Path, Pd, QpInit, QpState, Recovery, RecvWr, RtrAttr, RtsAttr, Rx, SendWr,
+    Sge, TransmitError, WcOpcode, WcStatus, WrOpcode,
 };
 
 use crate::random::Random;
@@ -45,7 +45,10 @@ pub(super) struct Party<'s> {
 impl<'s> Party<'s> {
     pub(super) fn new(storage: &'s mut HeapStorage, number: u8) -> Self {
         let mut random = Random::new(u64::from(number) + 1);
-        let mut engine = Engine::new(Config { window: 4, ..Config::DEFAULT }, storage.lend());
+        // One of each kind.
+        let recovery = if number == 0 { Recovery::SelectiveAccept } else { Recovery::GoBackN };
+        let config = Config { window: 4, recovery, ..Config::DEFAULT };
+        let mut engine = Engine::new(config, storage.lend());
         let mut memory = HostMemory::new();
         let pd = engine.alloc_pd();
         let cq = engine.create_cq(64).expect("a completion queue");

@@ -16,12 +16,12 @@ mod wild;
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
-use roce_codec::ib::{NakCode, Opcode, Psn, Qpn, Service};
+use roce_codec::ib::{NakCode, Opcode, PathMtu, Psn, Qpn, Service};
 use roce_codec::icrc::IcrcVerdict;
 use roce_codec::net::{MacAddr, VlanStack};
 use roce_codec::{Crc, Frame, Start};
 use roce_engine::{
-    Access, Body, Counters, Event, HeapStorage, Instant, Limits, LinkHeader, QpState, Rx,
+    Access, Body, Counters, Event, HeapStorage, Instant, Limits, LinkHeader, QpState, Recovery, Rx,
     TransmitError,
 };
 
@@ -32,6 +32,9 @@ use crate::random::Random;
 
 /// Queue pairs that the wild attacks are made on.
 const WILD: usize = 8;
+
+/// Packets that the responder has room for behind gaps: fewer than the hostile client sends.
+const HELD: usize = 64;
 
 /// The pools of the responder.
 pub const LIMITS: Limits = Limits {
@@ -105,14 +108,15 @@ struct Answer {
     syndrome: Option<u8>,
 }
 
-/// Lays siege with `shots` attacks at each aim, and `wild` frames.
+/// Lays siege with `shots` attacks at each aim, and `wild` frames, to a responder that recovers in
+/// this way.
 ///
 /// # Errors
 /// What the responder did wrong, or what an attack met instead of what it had to.
-pub fn run(seed: u64, shots: u64, wild: u64) -> Result<Report, String> {
-    let mut storage = HeapStorage::new(&LIMITS);
+pub fn run(seed: u64, shots: u64, wild: u64, recovery: Recovery) -> Result<Report, String> {
+    let mut storage = HeapStorage::new(&LIMITS).with_held(HELD, PathMtu::Mtu4096);
     let mut honest_storage = HeapStorage::new(&LIMITS);
-    let mut siege = Siege::new(&mut storage, &mut honest_storage, seed);
+    let mut siege = Siege::new(&mut storage, &mut honest_storage, seed, recovery);
     let mut hits = HashMap::new();
     let every = wild / shots.max(1);
     for round in 0..shots {
@@ -144,8 +148,13 @@ pub fn run(seed: u64, shots: u64, wild: u64) -> Result<Report, String> {
 }
 
 impl<'s> Siege<'s> {
-    fn new(storage: &'s mut HeapStorage, honest_storage: &'s mut HeapStorage, seed: u64) -> Self {
-        let mut target = Target::new(storage.lend(), seed);
+    fn new(
+        storage: &'s mut HeapStorage,
+        honest_storage: &'s mut HeapStorage,
+        seed: u64,
+        recovery: Recovery,
+    ) -> Self {
+        let mut target = Target::new(storage.lend(), seed, recovery);
         let honest = Honest::new(honest_storage.lend(), &mut target, !seed);
         let mut create = || target.create_qp(Service::Rc);
         let queue_pairs = QueuePairs {

@@ -6,7 +6,7 @@ use roce_codec::ib::{LKey, PKey, PathMtu, Psn, Qpn, RKey, RnrTimer, Service};
 use roce_dataplane::host_memory::HostMemory;
 use roce_engine::{
     Access, Addr, Backing, Config, Cq, Engine, Instant, ModifyQp, MrAttr, NextHop, Path, Pd,
-    QpInit, QpState, RecvWr, RtrAttr, RtsAttr, Sge, Storage,
+    QpInit, QpState, Recovery, RecvWr, RtrAttr, RtsAttr, Sge, Storage,
 };
 
 use crate::random::Random;
@@ -97,9 +97,10 @@ impl<'s> Target<'s> {
     /// # Panics
     /// If the system has no memory, or the storage no slots: nothing a peer does.
     #[must_use]
-    pub fn new(storage: Storage<'s>, seed: u64) -> Self {
+    pub fn new(storage: Storage<'s>, seed: u64, recovery: Recovery) -> Self {
         let mut random = Random::new(seed);
-        let mut engine = Engine::new(Config { window: 8, ..Config::DEFAULT }, storage);
+        let config = Config { window: 8, recovery, ..Config::DEFAULT };
+        let mut engine = Engine::new(config, storage);
         let mut memory = HostMemory::new();
         let pd = engine.alloc_pd();
         let other = engine.alloc_pd();

@@ -64,8 +64,13 @@ impl<'s> Host<'s> {
         len: usize,
         storage: &'s mut HeapStorage,
     ) -> Result<Self, String> {
-        let config =
-            Config { window: plan.window, ack_interval: plan.ack_interval, ..Config::DEFAULT };
+        let config = Config {
+            window: plan.window,
+            ack_interval: plan.ack_interval,
+            recovery: plan.recovery,
+            read_rate: plan.read_rate,
+            ..Config::DEFAULT
+        };
         let mut random = Random::new(plan.seed ^ u64::try_from(number).unwrap_or(0) << 32);
         let mut engine = Engine::new(config, storage.lend());
         let pd = engine.alloc_pd();

@@ -9,6 +9,7 @@ mod lifecycle;
 use std::fmt;
 use std::sync::Mutex;
 
+use roce_codec::ib::PathMtu;
 use roce_engine::{Counters, DropReason, HeapStorage, HwCounter, Instant, More};
 
 use self::host::{Host, LIMITS};
@@ -128,7 +129,8 @@ pub fn run(seed: u64, trace: Option<&Trace>) -> Result<Outcome, Failure> {
 /// # Errors
 /// [`Failure`] if an engine did what it should not.
 pub fn run_plan(plan: &Plan, trace: Option<&Trace>) -> Result<Outcome, Failure> {
-    let mut storages: Vec<_> = (0..plan.hosts).map(|_| HeapStorage::new(&LIMITS)).collect();
+    let storage = || HeapStorage::new(&LIMITS).with_held(plan.held, PathMtu::Mtu4096);
+    let mut storages: Vec<_> = (0..plan.hosts).map(|_| storage()).collect();
     let failure = |at, what| Failure { seed: plan.seed, at, what };
     let mut world =
         World::new(plan, &mut storages, trace).map_err(|what| failure(Instant::ZERO, what))?;

@@ -16,7 +16,9 @@ impl Siege<'_> {
         match aim {
             Aim::Gap => Shot::new(&ground.write(psn.add(1 + random.below_u32(1000)))),
             Aim::OutOfSequence => {
-                Shot::behind(&[ground.write(psn.add(2))], &ground.write(psn.add(3)))
+                // The second time, it is dropped by a responder that holds it, too.
+                let behind = ground.write(psn.add(3));
+                Shot::behind(&[ground.write(psn.add(2)), behind.clone()], &behind)
             }
             Aim::NoReceive => Shot::new(&ground.packet(O::RC_SEND_ONLY, psn).payload(vec![2; 8])),
             Aim::BehindRnr => {
