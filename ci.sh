@@ -280,6 +280,7 @@ verb_test() {
     tests "test: what firmware logs" cargo_test -p roce-codec --features defmt --test defmt
     step "test: the README's demo, read by tshark" demo
     tests "test: a hostile client at a live responder" siege
+    tests "test: one mutation in eight turns its test red" tests/mutations/run --sample 8
 }
 
 # Tests that make network namespaces need root; without it their binaries run through sudo.
@@ -560,10 +561,11 @@ verb_all() {
 }
 
 # Ten minutes a fuzz target, properties over a hundred times as many cases, tests marked
-# #[ignore], and the crates that hold `unsafe` under AddressSanitizer.
+# #[ignore], every mutation of statements.toml, and the crates that hold `unsafe` under AddressSanitizer.
 verb_extended() {
     packages_for test
     tests "extended: ignored tests, more cases" extended_tests
+    tests "extended: every mutation turns its test red" tests/mutations/run
     step "extended: AddressSanitizer" sanitized_tests
     fuzz_seconds=600
     verb_fuzz

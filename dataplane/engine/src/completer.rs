@@ -73,6 +73,7 @@ impl Engine<'_> {
             AethKind::Reserved => Err(DropReason::ReservedSyndrome),
             _ if !self.acknowledge_before(slot, psn)? => Ok(()),
             AethKind::RnrNak(timer) => {
+                // IBTA 9.7.5.2.8.
                 self.counters.count(HwCounter::RcvdRnrNak);
                 if self.wait_for_receiver(slot, timer.wait_ns()) {
                     Ok(())
@@ -85,6 +86,7 @@ impl Engine<'_> {
                 if self.resend_once(slot) { Ok(()) } else { Err(DropReason::RepeatedNak) }
             }
             AethKind::Nak(code) => {
+                // IBTA 9.9.2.
                 self.counters.count(HwCounter::RcvdFatalNak);
                 let status = match code {
                     NakCode::InvalidRequest => WcStatus::RemoteInvalidRequest,
@@ -131,7 +133,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// What is before `psn` arrived. `false` if a READ or atomic before it is unanswered: that
+    /// What is before `psn` arrived (IBTA 9.7.5.1.2). `false` if a READ or atomic before it is unanswered: that
     /// one's answer was lost and is being asked for again.
     fn acknowledge_before(&mut self, slot: u32, psn: Psn) -> Result<bool, DropReason> {
         let una = |engine: &Self| engine.qps.get(slot).map(|qp| qp.requester.una);
@@ -235,7 +237,7 @@ impl Engine<'_> {
         placed
     }
 
-    /// Nobody acknowledges an unreliable message: it is complete when all its packets have been
+    /// Nobody acknowledges an unreliable message (IBTA 9.8.2): it is complete when all its packets have been
     /// handed out. They have been sent when the next is asked for, or it failed.
     pub(crate) fn complete_unreliable(&mut self, slot: u32) {
         while let Some(qp) = self.qps.get_mut(slot)
@@ -266,6 +268,7 @@ impl Engine<'_> {
         if wqe.opcode.awaits_response() {
             requester.rd_outstanding = requester.rd_outstanding.saturating_sub(1);
         }
+        // IBTA 10.7.3.1.
         if wqe.signaled {
             let wc = Wc {
                 wr_id: wqe.wr_id,

@@ -274,7 +274,7 @@ impl<'s> Engine<'s> {
         }
     }
 
-    /// Moves a queue pair to error: what is queued completes as flushed. Answers that are owed to
+    /// Moves a queue pair to error (IBTA 10.3.1): what is queued completes as flushed. Answers that are owed to
     /// the peer, and the NAK behind them, still go out.
     pub(crate) fn enter_error(&mut self, slot: u32) {
         let Some(qp) = self.qps.get_mut(slot) else { return };

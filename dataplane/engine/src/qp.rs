@@ -179,7 +179,7 @@ pub struct RtsAttr {
 }
 
 impl RtsAttr {
-    /// The acknowledge timeout in nanoseconds; `None` if infinite.
+    /// The acknowledge timeout in nanoseconds; `None` if infinite (IBTA 9.7.6.1.3, C9-140).
     #[must_use]
     pub const fn timeout_ns(&self) -> Option<u64> {
         match self.timeout & 31 {

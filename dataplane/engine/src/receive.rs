@@ -71,12 +71,14 @@ impl Engine<'_> {
         // IBTA 9.6.1.1 (C9-38): the destination QP exists and is of the opcode's service.
         let slot = self.find(bth.dest_qp).ok_or(DropReason::UnknownQp)?;
         let qp = self.qps.get(slot).ok_or(DropReason::UnknownQp)?;
+        // IBTA Annex A17: for the sender of what was marked; counted, not obeyed.
         if info.operation == Operation::Cnp {
             return Err(DropReason::Cnp);
         }
         if info.service != qp.service {
             return Err(DropReason::WrongService);
         }
+        // IBTA 10.3.1: by the queue pair's state.
         if !qp.receives_requests() {
             return Err(DropReason::QpState);
         }
@@ -121,6 +123,7 @@ fn check_frame<'a>(rx: &Rx<'a>) -> Result<Frame<'a>, DropReason> {
     if !rx.icrc_verified && frame.verify_icrc() != IcrcVerdict::Valid {
         return Err(DropReason::BadIcrc);
     }
+    // IBTA 9.6.1.1: a transport version and an opcode that are known, and whole words.
     let bth = frame.bth();
     if bth.version != 0 {
         return Err(DropReason::Version);

@@ -188,6 +188,7 @@ impl Engine<'_> {
             return None;
         }
         let awaits_response = wqe.opcode.awaits_response();
+        // IBTA 10.8.3: the fence. IBTA 9.7.4.1.4: as many READs and atomics as the peer keeps.
         if wqe.fence && requester.rd_outstanding > 0 {
             return None;
         }
@@ -208,11 +209,13 @@ impl Engine<'_> {
         let last_of_message = next == wqe.last_psn.next();
         let last_again = next == requester.sent;
         requester.since_ack_req = requester.since_ack_req.saturating_add(1);
+        // IBTA 9.8.2: the unreliable service asks for no answer, and waits for none.
         let reliable = qp.service == Service::Rc;
         let mut bth = Bth::new(in_service(packet.opcode, qp.service), qp.dest_qpn, psn);
         bth.pkey = qp.pkey;
+        // IBTA 9.2.3.
         bth.solicited = wqe.solicited && last_of_message;
-        // So that the queue never falls silent with something unacknowledged.
+        // IBTA 9.7.7.1: so that the queue never falls silent with something unacknowledged.
         bth.ack_req = reliable
             && !awaits_response
             && (last_of_message
@@ -262,7 +265,7 @@ impl Engine<'_> {
         Some(Transmit { qp: qp.qpn, path: qp.path, bth, ext: packet.ext, body })
     }
 
-    /// Goes back to the oldest unacknowledged packet.
+    /// Goes back to the oldest unacknowledged packet (IBTA 9.7.5.2.8).
     pub(crate) fn resend(&mut self, slot: u32) {
         let Some(qp) = self.qps.get_mut(slot) else { return };
         let requester = &mut qp.requester;
@@ -276,7 +279,7 @@ impl Engine<'_> {
     }
 
     /// Sends again from the oldest unacknowledged packet because an answer says that it is
-    /// missing; says whether that is news. Costs a retry.
+    /// missing; says whether that is news (IBTA 9.7.5.2.1). Costs a retry.
     pub(crate) fn resend_once(&mut self, slot: u32) -> bool {
         let Some(qp) = self.qps.get_mut(slot) else { return false };
         let requester = &mut qp.requester;
@@ -289,7 +292,7 @@ impl Engine<'_> {
         true
     }
 
-    /// Uses up a retry, or ends the connection when there is none left.
+    /// Uses up a retry, or ends the connection when there is none left (IBTA 9.7.6.1.3).
     fn retry(&mut self, slot: u32) {
         let Some(qp) = self.qps.get_mut(slot) else { return };
         if qp.requester.retry_left == 0 {
@@ -385,7 +388,7 @@ impl Engine<'_> {
         self.fail_request(slot, status);
     }
 
-    /// Ends the oldest request with an error, flushes the others, and moves to error.
+    /// Ends the oldest request with an error, flushes the others, and moves to error (IBTA 9.9.2).
     pub(crate) fn fail_request(&mut self, slot: u32, status: WcStatus) {
         let Some(qp) = self.qps.get_mut(slot) else { return };
         let qpn = qp.qpn;

@@ -93,7 +93,7 @@ impl SendWqe {
                 Packet { opcode, ext, offset, len, packets: 1 }
             }
             WrOpcode::RdmaRead { va, rkey } => {
-                // Sent again, it asks for what has not come yet.
+                // IBTA 9.7.5.2.8: sent again, it asks for what has not come yet.
                 let va = va.wrapping_add(u64::from(offset));
                 let reth = Reth { va, rkey, dma_len: left };
                 let ext = ExtHeaders { reth: Some(reth), ..ExtHeaders::NONE };

@@ -126,7 +126,7 @@ rules! {
     /// The payload fits the path MTU of its connection.
     PayloadMtu = "PAYLOAD-MTU", Error, "IBTA 9.7.4.1.6; C9-92";
     /// No message is longer than 2³¹ bytes.
-    RethDmaLen = "RETH-DMALEN", Error, "IBTA 9.7.6; C9-97";
+    RethDmaLen = "RETH-DMALEN", Error, "IBTA 9.7.4.1.6; C9-94";
     /// The syndrome has a meaning and fits its packet.
     AethSyndrome = "AETH-SYNDROME", Error, "IBTA 9.3, table 45";
     /// A congestion notification packet has its fixed form.

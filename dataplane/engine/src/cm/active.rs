@@ -96,7 +96,8 @@ impl Connect<'_> {
     }
 }
 
-/// Private data behind the header of the RDMA IP CM Service, where the service wants one.
+/// Private data behind the header of the RDMA IP CM Service, where the service wants one (IBTA
+/// Annex A11).
 pub(super) fn private_data<'b, const N: usize>(
     service_id: ServiceId,
     path: &Path,
@@ -283,6 +284,7 @@ impl Cm<'_> {
         Ok(())
     }
 
+    /// IBTA 12.6.7.2.
     fn refuse_rep(&mut self, tid: u64, rep: &Rep<'_>, from: &Path, reason: RejReason) -> Handled {
         let says = Says::Rej {
             local: rep.remote_comm_id,
@@ -345,7 +347,7 @@ impl Cm<'_> {
         Ok(())
     }
 
-    /// The peer has our message, its answer takes longer.
+    /// The peer has our message, its answer takes longer (IBTA 12.6.6).
     pub(super) fn handle_mra(&mut self, mra: &Mra<'_>, from: &Path) -> Handled {
         let index = match mra.message {
             // The REP that would tell the peer's ID has not come yet.

@@ -72,7 +72,8 @@ impl QpAttributes {
         }
     }
 
-    /// The active side's, when the REP has come.
+    /// The active side's, when the REP has come (IBTA 12.6.8). READs and atomics: no more than
+    /// one side wants, nor than the other serves (IBTA 12.7).
     pub(super) fn answered(self, rep: &Rep<'_>) -> Self {
         Self {
             dest_qpn: rep.local_qpn,
@@ -86,7 +87,7 @@ impl QpAttributes {
         }
     }
 
-    /// What the passive side knows from the REQ. Its numbers of READs and atomics are the
+    /// What the passive side knows from the REQ (IBTA 12.6.5). Its numbers of READs and atomics are the
     /// peer's offer.
     pub(super) const fn requested(req: &Req<'_>, path_mtu: PathMtu, path: Path) -> Self {
         Self {

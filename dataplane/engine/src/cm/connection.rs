@@ -130,6 +130,7 @@ impl Cm<'_> {
                 Some(slot.response_ns)
             }
             CmState::RepWait | CmState::MraRepRcvd => Some(slot.service_ns),
+            // IBTA 12.9.8: until nothing of the connection can be under way any more.
             CmState::Timewait => Some(slot.qp.timeout.ns().min(max_wait)),
             _ => None,
         };

@@ -163,7 +163,7 @@ impl Cm<'_> {
         Ok(())
     }
 
-    /// Ends a connection that its peer has forgotten, if it is the peer who shows so: another
+    /// IBTA 12.9.8.3.1. Ends a connection that its peer has forgotten, if it is the peer who shows so: another
     /// address may claim the same CA GUID and queue pair.
     pub(super) fn end_stale(&mut self, old: u32, from: &Path) {
         let Some(slot) = self.table.get(old) else { return };
@@ -177,7 +177,7 @@ impl Cm<'_> {
         }
     }
 
-    /// The peer wants to disconnect, or wants it again.
+    /// The peer wants to disconnect, or wants it again (IBTA 12.6.10).
     pub(super) fn handle_dreq(
         &mut self,
         tid: u64,
@@ -233,7 +233,7 @@ impl Cm<'_> {
         Ok(())
     }
 
-    /// Alternate paths are not supported.
+    /// Alternate paths are not supported (IBTA 12.8).
     pub(super) fn handle_lap(&mut self, tid: u64, lap: &Lap<'_>, from: &Path) -> Handled {
         let (local, remote) = (lap.remote_comm_id, lap.local_comm_id);
         let index = self.connection(local, Some(remote), from)?;

@@ -246,7 +246,7 @@ impl<'s> Cm<'s> {
         }
     }
 
-    /// A REQ of another class version: its ID lies where ours lies, more is not needed.
+    /// IBTA 12.6.7.2. A REQ of another class version: its ID lies where ours lies, more is not needed.
     fn refuse_version(&mut self, mad: &Mad<'_>, from: &Path) -> Handled {
         let req = Req::parse(mad.data).map_err(|_| CmDropReason::Malformed)?;
         let reason = RejReason::UNSUPPORTED_CLASS_VERSION;
@@ -271,6 +271,7 @@ impl<'s> Cm<'s> {
         self.timers.next_deadline()
     }
 
+    /// Sends again, or gives up and says so (IBTA 12.9.8, 12.6.7).
     fn timeout(&mut self, index: u32) {
         let Some(slot) = self.table.get_mut(index) else { return };
         let waits = slot.state != CmState::Timewait;

@@ -156,7 +156,7 @@ impl Cm<'_> {
         Ok(())
     }
 
-    /// Whether a REQ can be served at all; the path MTU if it can.
+    /// Whether a REQ can be served at all (IBTA 12.6.7.2); the path MTU if it can.
     fn check_req(&self, req: &Req<'_>, from: &Path) -> Result<PathMtu, (RejReason, Ari)> {
         if !matches!(req.transport, TransportType::Rc | TransportType::Uc) {
             return Err((RejReason::INVALID_TRANSPORT, Ari::None));
@@ -200,7 +200,7 @@ impl Cm<'_> {
         Ok(())
     }
 
-    /// A REQ from a queue pair that we believe to be connected to (IBTA Vol. 1, 12.9.8): it
+    /// A REQ from a queue pair that we believe to be connected to (IBTA Vol. 1, 12.9.8.3.1): it
     /// is refused, and the connection of which its sender has forgotten is ended, so that
     /// another try succeeds.
     fn refuse_stale_req(&mut self, old: u32, tid: u64, req: &Req<'_>, from: &Path) -> Handled {
@@ -288,6 +288,7 @@ fn data_path(req: &Req<'_>, from: &Path) -> Path {
     let primary = &req.primary;
     let src_port = match primary.flow_label {
         0 => from.src_port,
+        // IBTA Annex A17; the folding is Linux's.
         label => source_port_from_flow_label(label),
     };
     Path {

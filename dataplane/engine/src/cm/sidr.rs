@@ -111,7 +111,7 @@ impl Cm<'_> {
         Ok(id)
     }
 
-    /// A peer looks for a datagram service, or looks again.
+    /// A peer looks for a datagram service, or looks again (IBTA 12.11).
     pub(super) fn handle_sidr_req(
         &mut self,
         tid: u64,

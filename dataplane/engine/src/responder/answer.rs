@@ -18,7 +18,8 @@ use crate::scheduler::Class;
 use crate::transmit::{Body, Transmit};
 
 impl Engine<'_> {
-    /// Owes the peer an acknowledgement; it goes out first if no READ answer is before it.
+    /// Owes the peer an acknowledgement; it goes out first if no READ answer is before it (IBTA
+    /// 9.7.5.2).
     pub(super) fn owe(&mut self, slot: u32, answer: Answer) {
         let Some(qp) = self.qps.get_mut(slot) else { return };
         qp.responder.answer = answer;
@@ -135,6 +136,7 @@ impl Engine<'_> {
             }
             Kept::Done(_) => {
                 self.answered(slot, at, psn, None);
+                // IBTA Annex A19.
                 let opcode = Opcode::RC_RDMA_READ_RESPONSE_ONLY;
                 self.response(slot, opcode, psn, ExtHeaders::NONE, Body::Empty)
             }
@@ -233,7 +235,7 @@ impl Engine<'_> {
         match answer {
             Answer::None => None,
             Answer::Ack(_) => {
-                // Everything executed so far, not only what asked for it.
+                // IBTA 9.7.5.1.2: everything executed so far, not only what asked for it.
                 let psn = qp.responder.newest;
                 self.counters.count(HwCounter::SentAcks);
                 self.response(slot, opcode, psn, ExtHeaders::NONE, Body::Empty)
@@ -255,6 +257,7 @@ impl Engine<'_> {
     ) -> Option<Transmit> {
         let qp = self.qps.get(slot)?;
         if ext.aeth.is_none() {
+            // IBTA 9.7.7.2.
             let credits = Credits::of_receives(qp.receives.len());
             ext.aeth = Some(qp.aeth(Syndrome::ack(credits)));
         }

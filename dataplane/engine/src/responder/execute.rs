@@ -34,7 +34,7 @@ impl Engine<'_> {
         };
         let Some(index) = receive.index() else { return Err(INVALID) };
         let Some(wqe) = self.recvs.get(index).copied() else { return Err(INVALID) };
-        // IBTA 9.7.4.1.6 (C9-98): longer than the receive.
+        // IBTA 9.7.4.1.6: longer than the receive.
         if len > wqe.local.len.saturating_sub(filled) {
             return Err(Refusal::NakReceive(NakCode::InvalidRequest, WcStatus::LocalLength));
         }
@@ -81,7 +81,7 @@ impl Engine<'_> {
             (None, Message::Write { rkey, start, len, written }) => (rkey, start, len, written),
             (None, _) => return Err(INVALID),
         };
-        // IBTA C9-97: at most 2³¹ bytes; C9-99: as many as the DMA length said.
+        // IBTA 9.7.4.1.6, C9-94: at most 2³¹ bytes, and as many as the DMA length said.
         if total > MAX_MESSAGE
             || length::write(info.position, len, Some(total - written)).fault().is_some()
         {
@@ -217,7 +217,7 @@ impl Engine<'_> {
         backing: &B,
     ) -> Result<(), Refusal> {
         let Some(eth) = request.frame.atomic_eth() else { return Err(INVALID) };
-        // IBTA 9.7.4.1.3 (C9-103): aligned to eight bytes.
+        // IBTA 9.7.4.1.3: aligned to eight bytes.
         if eth.va % 8 != 0 || request.len != 0 {
             return Err(INVALID);
         }
@@ -232,6 +232,7 @@ impl Engine<'_> {
         } else {
             AtomicOp::FetchAdd(eth.swap_add)
         };
+        // IBTA 9.7.5.2.8: memory that fails is an operational error.
         let original =
             backing.atomic(addr, op).map_err(|_| Refusal::Nak(NakCode::RemoteOperationalError))?;
         let psn = request.bth.psn;

@@ -189,6 +189,7 @@ impl Engine<'_> {
             len: u32::try_from(frame.payload_len()).unwrap_or(u32::MAX),
         };
         let Some(qp) = self.qps.get_mut(slot) else { return Err(DropReason::UnknownQp) };
+        // IBTA 9.8.2.2: nothing is refused aloud.
         if qp.service == Service::Uc {
             return self.handle_unreliable(slot, &request, backing);
         }
@@ -224,7 +225,7 @@ impl Engine<'_> {
         }
     }
 
-    /// The first packet has come; in RTR, it stands for what was to say so.
+    /// The first packet has come; in RTR, it stands for what was to say so (IBTA 10.3.1).
     fn established(&mut self, slot: u32) {
         let Some(qp) = self.qps.get_mut(slot) else { return };
         if !core::mem::replace(&mut qp.responder.established, true) && qp.state == QpState::Rtr {
@@ -243,14 +244,14 @@ impl Engine<'_> {
             return Err(Refusal::Drop(DropReason::UnknownQp));
         };
         let Request { info, len, .. } = *request;
-        // IBTA 9.7.4.1.2, OpCode sequence (C9-93 to C9-95).
+        // IBTA 9.7.4.1.2, OpCode sequence.
         if sequence::check(Some(qp.responder.in_message()), info.operation, info.position)
             .fault()
             .is_some()
         {
             return Err(INVALID);
         }
-        // IBTA 9.7.4.1.3, OpCode validity: what the queue pair allows (C9-101, C9-103).
+        // IBTA 9.7.4.1.3, OpCode validity: what the queue pair allows.
         let allowed = match info.operation {
             Operation::Send => true,
             Operation::Write => qp.access.contains(Access::REMOTE_WRITE),
@@ -265,7 +266,7 @@ impl Engine<'_> {
         if !allowed {
             return Err(INVALID);
         }
-        // IBTA 9.7.4.1.4, resources (C9-109): a receive where one is consumed and not yet taken.
+        // IBTA 9.7.4.1.4, resources: a receive where one is consumed and not yet taken.
         let takes_receive = match info.operation {
             Operation::Send => info.position.starts(),
             Operation::Write => info.position.ends() && info.has_immediate(),
@@ -274,7 +275,7 @@ impl Engine<'_> {
         if takes_receive && qp.receives.len() == 0 {
             return Err(Refusal::NotReady);
         }
-        // A key goes when the answers that need it are out; the peer may send it again then.
+        // IBTA 9.7.4.1.5: a key goes when the answers that need it are out; the peer may send it again then.
         if let Some(ieth) = request.frame.ieth()
             && self.is_being_read(slot, ieth.0)
         {
@@ -305,6 +306,7 @@ impl Engine<'_> {
         let dropped =
             responder.waiting != Waiting::No && !responder.dropped_to.is_before(responder.expected);
         responder.waiting = Waiting::No;
+        // IBTA 9.7.5.1.2: an ACK says nothing of answers that may have been lost.
         let acknowledged = info.answer() == roce_codec::ib::Answer::Acknowledge;
         if acknowledged {
             responder.newest = bth.psn;

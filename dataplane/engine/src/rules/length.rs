@@ -4,7 +4,7 @@ use roce_codec::ib::{PathMtu, Position};
 
 use super::Verdict;
 
-/// The longest message: 2³¹ bytes (IBTA 9.7.6, C9-97).
+/// The longest message: 2³¹ bytes (IBTA 9.7.4.1.6, C9-94).
 pub const MAX_MESSAGE: u32 = 1 << 31;
 
 /// How a length is wrong.

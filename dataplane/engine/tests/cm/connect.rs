@@ -1,7 +1,8 @@
 //! How connections come about.
 
-use roce_codec::cm::{AttributeId, Message, RejReason, Timeout, TransportType};
+use roce_codec::cm::{AttributeId, MAD_LEN, Message, RejReason, Rep, Timeout, TransportType};
 use roce_codec::ib::{PathMtu, RnrTimer};
+use roce_engine::Path;
 use roce_engine::cm::{Accept, CmCallError, CmState, Connect};
 
 use crate::pair::{
@@ -77,6 +78,41 @@ fn both_ends_learn_what_their_queue_pairs_need() {
     assert_eq!(pair.state(ACTIVE, active), CmState::Established);
     assert_eq!(pair.state(PASSIVE, passive), CmState::Established);
     assert_eq!(pair.sent.len(), 3);
+}
+
+/// A REP that serves more READs than were asked for gives no more than were asked for, and one
+/// that wants more than is served gets no more than is served.
+#[test]
+fn a_rep_gives_no_more_than_was_asked_for() {
+    let mut pair = Pair::new();
+    let asked = Connect { responder_resources: 4, initiator_depth: 3, ..connect() };
+    let [remote_comm_id, local_comm_id] = pair.request(&asked);
+    let rep = Message::Rep(Rep {
+        local_comm_id,
+        remote_comm_id,
+        local_qpn: PASSIVE_QPN,
+        responder_resources: 200,
+        initiator_depth: 200,
+        ..Rep::default()
+    });
+    let mut mad = [0; MAD_LEN];
+    rep.emit(1, &mut mad).unwrap();
+    pair.deliver(ACTIVE, &mad);
+    pair.settle();
+    let Told::ConnectResponse { qp, .. } = pair.only(ACTIVE) else { panic!("no response") };
+    assert_eq!((qp.max_rd_atomic, qp.max_dest_rd_atomic), (3, 4));
+}
+
+/// Its packets leave from the port that Linux gives a connection of this flow label.
+#[test]
+fn the_source_port_follows_the_flow_label() {
+    for (flow_label, src_port) in [(0, 0xc123), (1, 0xc001), (0x4000, 0xc001), (0xfffff, 0xffc0)] {
+        let mut pair = Pair::new();
+        let there = Path { flow_label, ..path(1, 2) };
+        let [_, passive] = pair.request(&Connect { path: there, ..connect() });
+        let ours = pair.accept(passive);
+        assert_eq!((ours.path.src_port, ours.path.flow_label), (src_port, flow_label));
+    }
 }
 
 #[test]

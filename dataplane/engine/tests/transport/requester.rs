@@ -192,6 +192,27 @@ fn read_answers_of_two_passes_interleave() {
     assert_eq!(lone.host.bytes(0, 3001), [&[1; 1024][..], &[2; 1024], &[3; 952], &[0]].concat());
 }
 
+/// Requester rule 3: a peer may answer the rest of a READ from First or go on with Middle.
+#[test]
+fn the_rest_of_a_read_may_call_itself_first_or_middle() {
+    use Opcode as O;
+    for opcode in [O::RC_RDMA_READ_RESPONSE_FIRST, O::RC_RDMA_READ_RESPONSE_MIDDLE] {
+        for last in [O::RC_RDMA_READ_RESPONSE_LAST, O::RC_RDMA_READ_RESPONSE_ONLY] {
+            let mut lone = Lone::new();
+            post(&mut lone, 1, READ, 3000);
+            lone.sends();
+            lone.receives(Packet::response(O::RC_RDMA_READ_RESPONSE_FIRST, 5000, 1, &[1; 1024]));
+            lone.wait(100_000_000);
+            lone.sends();
+            lone.receives(Packet::response(opcode, 5001, 1, &[2; 1024]));
+            lone.receives(Packet::response(last, 5002, 1, &[3; 952]));
+            assert_eq!(ended(&mut lone), [(1, WcStatus::Success)]);
+            let expect = [&[1; 1024][..], &[2; 1024], &[3; 952], &[0]].concat();
+            assert_eq!(lone.host.bytes(0, 3001), expect);
+        }
+    }
+}
+
 #[test]
 fn a_read_answer_of_another_length_is_a_bad_response() {
     use Opcode as O;

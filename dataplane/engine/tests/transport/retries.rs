@@ -124,6 +124,18 @@ fn sequence_naks_use_up_retries_too() {
     assert_eq!(ended(&mut lone), [(1, WcStatus::RetryExceeded)]);
 }
 
+/// Requester rule 5: only progress gives retries back, and a NAK that acknowledges nothing is none.
+#[test]
+fn a_nak_without_progress_gives_no_retry_back() {
+    let mut lone = Lone::with(Setup { retry_cnt: 1, ..Setup::DEFAULT });
+    post(&mut lone, 1, 1);
+    lone.sends();
+    lone.wait(TIMEOUT_NS + 4096);
+    assert_eq!(psns(&lone.sends()), [5000], "the one retry");
+    lone.receives(Packet::answer(5000, 0x60, 0));
+    assert_eq!(ended(&mut lone), [(1, WcStatus::RetryExceeded)]);
+}
+
 /// A NAK that was under way when the timer went off tells nothing new: the retransmission has not
 /// even begun.
 #[test]
@@ -136,6 +148,22 @@ fn a_nak_before_the_retransmission_begins_costs_nothing() {
     assert_eq!(lone.dropped(DropReason::RepeatedNak), 1);
     assert_eq!(psns(&lone.sends()), [5000, 5001]);
     assert_eq!(lone.state(), QpState::Rts);
+}
+
+/// Requester rule 4: what was on its way goes again, and its last packet asks for an answer,
+/// although the message goes on behind it.
+#[test]
+fn the_last_packet_sent_again_asks_for_an_answer() {
+    let mut lone = Lone::new();
+    post(&mut lone, 1, 5 * 1024);
+    for psn in [5000, 5001] {
+        assert_eq!(lone.sends_one().map(|packet| packet.psn.get()), Some(psn));
+    }
+    lone.receives(Packet::answer(5000, 0x60, 0));
+    let again = lone.sends();
+    assert_eq!(psns(&again), [5000, 5001, 5002, 5003, 5004]);
+    let asks: Vec<_> = again.iter().map(|packet| packet.ack_req).collect();
+    assert_eq!(asks, [false, true, false, false, true]);
 }
 
 /// An ACK of what is being sent again: the rest of the pass starts behind it.

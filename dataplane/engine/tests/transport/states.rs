@@ -2,8 +2,8 @@
 
 use roce_codec::ib::{Opcode, PKey, PathMtu, Psn, Qpn, RKey, RnrTimer};
 use roce_engine::{
-    Access, DropReason, Event, ModifyQp, NextHop, Path, PostError, QpError, QpInit, QpState,
-    RecvWr, RtrAttr, SendWr, WcOpcode, WcStatus, WrOpcode,
+    Access, DropReason, Entropy, Event, ModifyQp, NextHop, Path, PostError, QpError, QpInit,
+    QpState, RecvWr, RtrAttr, SendWr, WcOpcode, WcStatus, WrOpcode,
 };
 
 use crate::host::{Host, Setup, VA};
@@ -227,6 +227,34 @@ fn slots_come_back() {
         lone.host.rtr(&setup, PEER_QPN, setup.addresses());
         lone.host.rts(&setup);
     }
+}
+
+/// A generator that says the same twice.
+struct Twice(std::vec::IntoIter<u32>);
+
+impl Entropy for Twice {
+    fn next_u32(&mut self) -> u32 {
+        self.0.next().expect("a number for each draw")
+    }
+}
+
+/// Numbers that a slot's next owner cannot have, the last owner's among them, are drawn anew.
+#[test]
+fn a_number_drawn_again_is_drawn_once_more() {
+    let mut host = Lone::new().host;
+    let init = QpInit::new(roce_codec::ib::Service::Rc, host.pd, host.cq, host.recv_cq);
+    host.engine.destroy_qp(host.qp).unwrap();
+    let first = host.engine.create_qp(&init, &mut Twice(vec![5].into_iter())).unwrap();
+    let others: Vec<_> =
+        (0..3).map(|_| host.engine.create_qp(&init, &mut host.entropy).unwrap()).collect();
+    host.engine.destroy_qp(first).unwrap();
+    // All ones above the slot's bits would be multicast only in the highest slot.
+    let mut draws = Twice(vec![5, 5, 6].into_iter());
+    let second = host.engine.create_qp(&init, &mut draws).unwrap();
+    assert_ne!(first, second);
+    assert_eq!(first.get() ^ second.get(), (5 ^ 6) << 2, "the slot is the same");
+    assert_eq!(draws.0.next(), None);
+    assert!(!others.contains(&second));
 }
 
 /// A queue pair number is not used again while packets for its last owner may be under way.
