@@ -33,6 +33,7 @@ const LIMITS: Limits = Limits {
     cqes: 8192,
     send_wqes: 2048,
     recv_wqes: 8 * 512,
+    ahs: 4,
     events: 1024,
     ..Limits::SMALL
 };

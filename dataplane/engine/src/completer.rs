@@ -7,7 +7,6 @@ use crate::backing::Backing;
 use crate::counters::{DropReason, HwCounter};
 use crate::cq::{Wc, WcStatus};
 use crate::engine::{Engine, wc_opcode};
-use crate::qp::QpState;
 use crate::rules::credits::{self, is_beyond};
 use crate::scheduler::Class;
 use crate::wqe::SendWqe;
@@ -23,7 +22,7 @@ impl Engine<'_> {
         backing: &B,
     ) -> Result<(), DropReason> {
         let Some(qp) = self.qps.get(slot) else { return Err(DropReason::UnknownQp) };
-        if qp.state != QpState::Rts {
+        if !qp.state.sends() {
             return Err(DropReason::QpState);
         }
         // IBTA 9.7.5.2: an answer outside what is outstanding is a ghost, unless it says no more
@@ -241,13 +240,13 @@ impl Engine<'_> {
     /// handed out. They have been sent when the next is asked for, or it failed.
     pub(crate) fn complete_unreliable(&mut self, slot: u32) {
         while let Some(qp) = self.qps.get_mut(slot)
-            && qp.service == Service::Uc
-            && qp.state == QpState::Rts
+            && matches!(qp.service, Service::Uc | Service::Ud)
+            && qp.state.sends()
         {
             let sent = qp.requester.all_arrived();
             match self.oldest(slot) {
                 Some(wqe) if wqe.last_psn.is_before(sent) => self.complete_oldest(slot, 0),
-                _ => return,
+                _ => return self.check_drained(slot),
             }
         }
     }
@@ -278,6 +277,7 @@ impl Engine<'_> {
                 imm: None,
                 invalidated: None,
                 qp: qp.qpn,
+                src_qp: None,
                 solicited: false,
             };
             let cq = qp.send_cq;

@@ -58,6 +58,8 @@ counted! {
         Address = "address",
         /// The P_Key does not match.
         PKey = "pkey",
+        /// The Q_Key of a datagram is not the queue pair's.
+        QKey = "qkey",
         /// Ahead of the expected PSN, and the gap has been reported; or, where nothing is
         /// reported, the rest of a message of which something is missing.
         OutOfSequence = "out_of_sequence",

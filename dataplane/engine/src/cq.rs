@@ -20,6 +20,8 @@ pub enum WcStatus {
     LocalLength,
     /// The local memory was not, or is no longer, what the request says.
     LocalProtection,
+    /// The queue pair could not do it: the address handle of a datagram is gone.
+    LocalQpOperation,
     /// The queue pair went to error first.
     WrFlush,
     /// The peer answered something that does not fit the request.
@@ -44,6 +46,7 @@ impl fmt::Display for WcStatus {
             Self::Success => "success",
             Self::LocalLength => "local length error",
             Self::LocalProtection => "local protection error",
+            Self::LocalQpOperation => "local QP operation error",
             Self::WrFlush => "work request flushed",
             Self::BadResponse => "bad response",
             Self::RemoteInvalidRequest => "remote invalid request",
@@ -96,6 +99,9 @@ pub struct Wc {
     pub invalidated: Option<RKey>,
     /// The queue pair.
     pub qp: Qpn,
+    /// Of a received datagram: who sent it. Its first 40 bytes are the
+    /// [`GrhArea`](crate::GrhArea), which `byte_len` counts.
+    pub src_qp: Option<Qpn>,
     /// The peer asked to wake the consumer.
     pub solicited: bool,
 }
@@ -119,6 +125,7 @@ impl CqeSlot {
             imm: None,
             invalidated: None,
             qp: Qpn::new(0),
+            src_qp: None,
             solicited: false,
         },
     };

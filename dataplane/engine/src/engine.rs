@@ -2,14 +2,16 @@
 
 use roce_codec::ib::{Qpn, RKey};
 
+use crate::ah::AhTable;
 use crate::config::{Config, Entropy};
 use crate::counters::Counters;
 use crate::cq::{Cq, CqTable, Wc, WcOpcode, WcStatus};
 use crate::event::{Event, EventQueue};
 use crate::held::Held;
 use crate::memory::{MemoryError, Mr, MrAttr, MrTable, Pd};
-use crate::pool::{List, Pool};
-use crate::qp::{QpSlot, QpState};
+use crate::pool::{Link, List, Pool};
+use crate::qp::QpSlot;
+use crate::qp_state::QpState;
 use crate::requester::Requester;
 use crate::responder::{ReplaySlot, Responder};
 use crate::scheduler::{Class, Scheduler};
@@ -50,10 +52,13 @@ pub struct Engine<'s> {
     pub(crate) sends: Pool<'s, SendWqe>,
     pub(crate) recvs: Pool<'s, RecvWqe>,
     pub(crate) locals: Locals<'s>,
+    pub(crate) ahs: AhTable<'s>,
     pub(crate) events: EventQueue<'s>,
     pub(crate) held: Held<'s>,
     pub(crate) counters: Counters,
     pub(crate) slot_bits: u32,
+    /// Where queue pair 1 is, whose number does not tell.
+    pub(crate) gsi: Link,
     pds: u32,
 }
 
@@ -74,6 +79,7 @@ impl<'s> Engine<'s> {
             recv_wqes,
             sges,
             inlines,
+            ahs,
             events,
             held,
             held_bytes,
@@ -98,10 +104,12 @@ impl<'s> Engine<'s> {
             sends: Pool::new(send_wqes),
             recvs: Pool::new(recv_wqes),
             locals: Locals::new(sges, inlines),
+            ahs: AhTable::new(ahs),
             events: EventQueue::new(events),
             held: Held::new(held, held_bytes, &config),
             counters: Counters::ZERO,
             slot_bits,
+            gsi: Link::NONE,
             pds: 0,
         }
     }
@@ -240,7 +248,10 @@ impl<'s> Engine<'s> {
     pub(crate) fn find(&self, qpn: Qpn) -> Option<u32> {
         let slot = self.slot_of(qpn);
         let qp = self.qps.get(slot)?;
-        (qp.live && qp.qpn == qpn).then_some(slot)
+        if qp.live && qp.qpn == qpn {
+            return Some(slot);
+        }
+        if qpn == Qpn::GSI { self.gsi.index() } else { None }
     }
 
     /// A queue pair's share of the replay slots, as many as were agreed.
@@ -261,6 +272,7 @@ impl<'s> Engine<'s> {
             imm: None,
             invalidated: None,
             qp: qp.qpn,
+            src_qp: None,
             solicited: false,
         };
         let receive = matches!(opcode, WcOpcode::Recv | WcOpcode::RecvRdmaWithImm);

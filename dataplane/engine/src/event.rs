@@ -10,6 +10,8 @@ use crate::cq::{Cq, WcStatus};
 pub enum Event {
     /// The first packet came while the QP waited in RTR; it stands for a lost RTU.
     CommunicationEstablished(Qpn),
+    /// In SQD, everything that had been begun is done.
+    SqDrained(Qpn),
     /// The peer's request was refused for good; the QP is in error.
     RequestRefused {
         /// The QP.

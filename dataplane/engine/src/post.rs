@@ -6,7 +6,7 @@ use crate::cq::{WcOpcode, WcStatus};
 use crate::engine::{Engine, wc_opcode};
 use crate::flush::Selectivity;
 use crate::memory::{Access, Pd};
-use crate::qp::QpState;
+use crate::qp_state::QpState;
 use crate::rules::length::MAX_MESSAGE;
 use crate::scheduler::Class;
 use crate::sge::Sge;
@@ -22,21 +22,27 @@ impl Engine<'_> {
     pub fn post_send(&mut self, qpn: Qpn, wr: &SendWr<'_>) -> Result<(), PostError> {
         let slot = self.find(qpn).ok_or(PostError::UnknownQp)?;
         let qp = self.qps.get(slot).ok_or(PostError::UnknownQp)?;
-        if !matches!(qp.state, QpState::Rts | QpState::Error) {
+        let flushes = matches!(qp.state, QpState::Error | QpState::Sqe);
+        if !qp.state.sends() && !flushes {
             return Err(PostError::State);
         }
-        if qp.service == Service::Uc && !wr.opcode.is_unreliable() {
-            return Err(PostError::Service);
+        match qp.service {
+            Service::Uc if !wr.opcode.is_unreliable() => return Err(PostError::Service),
+            Service::Ud if !wr.opcode.is_datagram() => return Err(PostError::Service),
+            _ => {}
         }
-        if wr.to.is_some() {
+        let known = wr.to.is_none_or(|to| self.ahs.path(to.ah).is_some());
+        if wr.to.is_some() != (qp.service == Service::Ud) || !known {
             return Err(PostError::Address);
         }
+        // IBTA 9.8.3: a datagram is one packet.
+        let most = if qp.service == Service::Ud { qp.path_mtu.bytes() } else { MAX_MESSAGE };
         let len = match wr.data {
             Data::Sges(sges) => {
                 let need =
                     if wr.opcode.returns_data() { Access::LOCAL_WRITE } else { Access::NONE };
                 let len = length(sges, qp.max_send_sge)?;
-                if !wr.opcode.takes_length(len) {
+                if len > most || !wr.opcode.takes_length(len) {
                     return Err(PostError::Length);
                 }
                 self.check_local(sges, qp.pd, need)?;
@@ -47,19 +53,19 @@ impl Engine<'_> {
                     return Err(PostError::Inline);
                 }
                 let len = u32::try_from(bytes.len()).map_err(|_| PostError::Inline)?;
-                if !wr.opcode.takes_length(len) {
+                if len > most || !wr.opcode.takes_length(len) {
                     return Err(PostError::Length);
                 }
                 len
             }
         };
-        if wr.opcode.awaits_response() && qp.state == QpState::Rts && !qp.requester.may_read() {
+        if wr.opcode.awaits_response() && !flushes && !qp.requester.may_read() {
             return Err(PostError::RdAtomic);
         }
         if qp.requester.queue.len() >= qp.max_send_wr {
             return Err(PostError::QueueFull);
         }
-        if qp.state == QpState::Error {
+        if flushes {
             self.complete(slot, wr.wr_id, WcStatus::WrFlush, wc_opcode(&wr.opcode));
             return Ok(());
         }
@@ -87,6 +93,7 @@ impl Engine<'_> {
                 first_psn,
                 last_psn,
                 ssn: qp.requester.next_ssn,
+                to: wr.to,
                 ..SendWqe::EMPTY
             };
         }

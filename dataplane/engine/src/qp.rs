@@ -3,45 +3,15 @@
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr};
 
-use roce_codec::ib::{PKey, PathMtu, Qpn, RnrTimer, Service};
+use roce_codec::ib::{PKey, PathMtu, Psn, QKey, Qpn, RnrTimer, Service};
 
 use crate::cq::Cq;
 use crate::memory::{Access, Pd};
 use crate::pacing::Bucket;
 use crate::pool::List;
+use crate::qp_state::{QpAttrMask, QpState};
 use crate::requester::Requester;
 use crate::responder::Responder;
-
-/// The states of a queue pair (IBTA 10.3.1), by libibverbs' names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum QpState {
-    /// Nothing but a number.
-    #[default]
-    Reset,
-    /// Receives may be posted; packets are dropped.
-    Init,
-    /// Ready to receive: the responder answers.
-    Rtr,
-    /// Ready to send: the requester sends, too.
-    Rts,
-    /// Work requests are flushed, packets dropped.
-    Error,
-}
-
-impl QpState {
-    /// Whether a queue pair may go from this state to `to` by a call to
-    /// [`Engine::modify_qp`](crate::Engine::modify_qp).
-    #[must_use]
-    pub const fn may_become(self, to: Self) -> bool {
-        matches!(
-            (self, to),
-            (_, Self::Reset | Self::Error)
-                | (Self::Reset | Self::Init, Self::Init)
-                | (Self::Init, Self::Rtr)
-                | (Self::Rtr | Self::Rts, Self::Rts)
-        )
-    }
-}
 
 /// Where the next hop's link-layer address is kept: an index into a table of the poll loop's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -82,7 +52,7 @@ impl Path {
 /// What a queue pair is created with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QpInit {
-    /// Its service: [`Service::Rc`] or [`Service::Uc`].
+    /// Its service: [`Service::Rc`], [`Service::Uc`] or [`Service::Ud`].
     pub service: Service,
     /// Its protection domain.
     pub pd: Pd,
@@ -136,10 +106,34 @@ pub enum ModifyQp {
         /// What the peer may do by way of this QP.
         access: Access,
     },
+    /// A datagram queue pair's, to [`QpState::Init`].
+    InitUd {
+        /// Partition.
+        pkey: PKey,
+        /// What a sender must know; queue pair 1 has [`QKey::GSI`] whatever is given.
+        qkey: QKey,
+    },
     /// To [`QpState::Rtr`].
     Rtr(RtrAttr),
-    /// To [`QpState::Rts`].
+    /// A datagram queue pair's, to [`QpState::Rtr`]: it has no peer.
+    RtrUd,
+    /// From RTR to [`QpState::Rts`].
     Rts(RtsAttr),
+    /// A datagram queue pair's, from RTR to [`QpState::Rts`].
+    RtsUd {
+        /// The first PSN we send.
+        sq_psn: Psn,
+    },
+    /// From RTS to [`QpState::Sqd`].
+    Sqd,
+    /// In [`QpState::Sqd`]: all of these but the PSN.
+    Retries(RtsAttr),
+    /// From [`QpState::Sqd`] or [`QpState::Sqe`] back to [`QpState::Rts`].
+    Resume,
+    /// In INIT, RTS or SQD: what the peer may do by way of this QP.
+    Access(Access),
+    /// In INIT, RTS or SQD: what a sender of datagrams must know.
+    QKey(QKey),
     /// To [`QpState::Error`]: work requests complete as flushed, answers not yet out are
     /// forgotten.
     Error,
@@ -155,7 +149,7 @@ pub struct RtrAttr {
     /// The peer's queue pair.
     pub dest_qpn: Qpn,
     /// The first PSN the peer will send.
-    pub rq_psn: roce_codec::ib::Psn,
+    pub rq_psn: Psn,
     /// READs and atomics of the peer's that are kept for replay, at most
     /// [`Engine::max_dest_rd_atomic`](crate::Engine::max_dest_rd_atomic).
     pub max_dest_rd_atomic: u8,
@@ -167,7 +161,7 @@ pub struct RtrAttr {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RtsAttr {
     /// The first PSN we send.
-    pub sq_psn: roce_codec::ib::Psn,
+    pub sq_psn: Psn,
     /// Acknowledge timeout: 4.096 µs · 2^timeout, 0 to 31; 0 waits for ever.
     pub timeout: u8,
     /// Times a request is sent again without progress, 0 to 7.
@@ -206,6 +200,15 @@ pub enum QpError {
         /// The state asked for.
         to: QpState,
     },
+    /// The transition must be given other attributes.
+    Attributes {
+        /// What it needs.
+        missing: QpAttrMask,
+        /// What it does not take.
+        excess: QpAttrMask,
+    },
+    /// There is a queue pair 1 already.
+    Gsi,
     /// The path MTU is above what the engine's port carries.
     PathMtu {
         /// What was asked for.
@@ -222,7 +225,7 @@ pub enum QpError {
     },
     /// Source and destination address are of different families.
     AddressFamily,
-    /// The service is neither RC nor UC.
+    /// The service is none of RC, UC and UD; or not that of queue pair 1, which is UD.
     Service,
 }
 
@@ -241,7 +244,13 @@ impl fmt::Display for QpError {
             Self::RdAtomic { asked, most } => {
                 write!(f, "{asked} READs and atomics asked for, {most} are kept for replay")
             }
-            Self::Service => f.write_str("the service is neither RC nor UC"),
+            Self::Attributes { missing, excess } => {
+                write!(f, "attributes missing: {missing}; not taken: {excess}")
+            }
+            Self::Gsi => f.write_str("there is a queue pair 1 already"),
+            Self::Service => {
+                f.write_str("the service is not one of RC, UC and UD that it can have")
+            }
             Self::AddressFamily => f.write_str("addresses of different families"),
         }
     }
@@ -255,13 +264,13 @@ pub struct QpInfo {
     /// Its state.
     pub state: QpState,
     /// The PSN the responder expects next.
-    pub expected_psn: roce_codec::ib::Psn,
+    pub expected_psn: Psn,
     /// Messages the responder completed, modulo 2²⁴.
     pub msn: roce_codec::ib::Msn,
     /// The oldest PSN of ours that is not acknowledged.
-    pub unacknowledged_psn: roce_codec::ib::Psn,
+    pub unacknowledged_psn: Psn,
     /// The PSN the next work request starts with.
-    pub next_psn: roce_codec::ib::Psn,
+    pub next_psn: Psn,
     /// Send work requests held.
     pub send_wrs: u32,
     /// Receive work requests held.
@@ -275,6 +284,9 @@ pub struct QpSlot {
     pub(crate) state: QpState,
     pub(crate) service: Service,
     pub(crate) observe_writes: bool,
+    /// In SQD: it has been told that the send queue is drained.
+    pub(crate) drained: bool,
+    pub(crate) qkey: QKey,
     pub(crate) qpn: Qpn,
     pub(crate) dest_qpn: Qpn,
     pub(crate) path_mtu: PathMtu,
@@ -304,6 +316,8 @@ impl QpSlot {
         state: QpState::Reset,
         service: Service::Rc,
         observe_writes: false,
+        drained: false,
+        qkey: QKey(0),
         qpn: Qpn::new(0),
         dest_qpn: Qpn::new(0),
         path_mtu: PathMtu::Mtu1024,
@@ -334,7 +348,7 @@ impl QpSlot {
     /// Whether requests are answered.
     #[inline]
     pub(crate) const fn receives_requests(&self) -> bool {
-        matches!(self.state, QpState::Rtr | QpState::Rts)
+        self.state.receives()
     }
 }
 
@@ -349,28 +363,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_transition_table() {
-        use QpState::{Error, Init, Reset, Rtr, Rts};
-        let states = [Reset, Init, Rtr, Rts, Error];
-        let table = [
-            // to: Reset  Init   Rtr    Rts    Error
-            (Reset, [true, true, false, false, true]),
-            (Init, [true, true, true, false, true]),
-            (Rtr, [true, false, false, true, true]),
-            (Rts, [true, false, false, true, true]),
-            (Error, [true, false, false, false, true]),
-        ];
-        for (from, row) in table {
-            for (to, legal) in states.into_iter().zip(row) {
-                assert_eq!(from.may_become(to), legal, "{from:?} to {to:?}");
-            }
-        }
-    }
-
-    #[test]
     fn timeouts() {
         let attr = |timeout| RtsAttr {
-            sq_psn: roce_codec::ib::Psn::new(0),
+            sq_psn: Psn::new(0),
             timeout,
             retry_cnt: 7,
             rnr_retry: 7,

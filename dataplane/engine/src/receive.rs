@@ -1,6 +1,6 @@
 //! What every received packet goes through before anything it says is believed.
 
-use roce_codec::ib::{OpcodeClass, Operation, Qpn};
+use roce_codec::ib::{OpcodeClass, Operation, Qpn, Service};
 use roce_codec::icrc::IcrcVerdict;
 use roce_codec::net::{Ipv4, Ipv6, Udp};
 use roce_codec::{Frame, ParseError, Start};
@@ -82,8 +82,9 @@ impl Engine<'_> {
         if !qp.receives_requests() {
             return Err(DropReason::QpState);
         }
-        // IBTA 9.6.1.5: the connection's own addresses, nobody else's.
-        if frame.src() != qp.path.dst || frame.dst() != qp.path.src {
+        // IBTA 9.6.1.5: the connection's own addresses, nobody else's. A datagram comes from
+        // anywhere.
+        if qp.service != Service::Ud && (frame.src() != qp.path.dst || frame.dst() != qp.path.src) {
             return Err(DropReason::Address);
         }
         // IBTA 9.6.1.1.2 (C9-41).

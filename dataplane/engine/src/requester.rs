@@ -6,8 +6,9 @@ use crate::counters::HwCounter;
 use crate::cq::WcStatus;
 use crate::engine::{Engine, wc_opcode};
 use crate::event::Event;
-use crate::pool::{Link, List};
-use crate::qp::{QpState, RtsAttr};
+use crate::pool::{Link, List, Pool};
+use crate::qp::RtsAttr;
+use crate::qp_state::QpState;
 use crate::rules::credits;
 use crate::scheduler::Class;
 use crate::segment::in_service;
@@ -169,6 +170,20 @@ impl Requester {
     const fn has_outstanding(&self) -> bool {
         self.una.get() != self.sent.get()
     }
+
+    /// Whether a request has been begun and is not done.
+    pub(crate) fn begun(&self, sends: &Pool<'_, SendWqe>) -> bool {
+        let next = self.cursor.index().and_then(|index| sends.get(index));
+        self.has_outstanding() || next.is_some_and(|wqe| wqe.first_psn != self.cursor_psn)
+    }
+
+    /// Goes on behind the requests that were flushed.
+    const fn skip_flushed(&mut self) {
+        self.una = self.next_psn;
+        self.sent = self.next_psn;
+        self.cursor_psn = self.next_psn;
+        self.window_start = self.next_psn;
+    }
 }
 
 impl Engine<'_> {
@@ -177,12 +192,16 @@ impl Engine<'_> {
         self.complete_unreliable(slot);
         let qp = self.qps.get_mut(slot)?;
         let requester = &mut qp.requester;
-        if qp.state != QpState::Rts || requester.rnr_until.is_some() {
+        if !qp.state.sends() || requester.rnr_until.is_some() {
             return None;
         }
         let index = requester.cursor.index()?;
         let wqe = *self.sends.get(index)?;
         let psn = requester.cursor_psn;
+        // IBTA 10.3.1.5: a draining queue begins nothing new.
+        if qp.state == QpState::Sqd && psn == wqe.first_psn && !requester.is_outstanding(psn) {
+            return None;
+        }
         let in_window = requester.in_window();
         if in_window >= self.config.window {
             return None;
@@ -199,7 +218,7 @@ impl Engine<'_> {
             return None;
         }
         let is_probe = requester.is_beyond_credits(&wqe) && wqe.takes_receive_at(psn);
-        let packet = wqe.packet(psn, qp.path_mtu.bytes());
+        let mut packet = wqe.packet(psn, qp.path_mtu.bytes());
         // IBTA 9.7.1 (C9-58): never more than half of the PSNs, an answer's included.
         if requester.beyond_una(psn).saturating_add(packet.packets) > Psn::HALF {
             return None;
@@ -224,12 +243,18 @@ impl Engine<'_> {
                 || requester.since_ack_req >= self.config.ack_interval
                 || in_window + 1 == self.config.window);
         let (pd, oldest) = (qp.pd, requester.cursor == requester.queue.head());
-        let body = match self.body(pd, index, &wqe, packet.offset, packet.len) {
+        let mut path = qp.path;
+        let mut way = Ok(());
+        if let Some(to) = wqe.to {
+            way = self.address(slot, &to, &mut path, &mut bth, &mut packet.ext);
+        }
+        let body = self.body(pd, index, &wqe, packet.offset, packet.len);
+        let body = match way.and(body.map_err(|_| WcStatus::LocalProtection)) {
             Ok(body) => body,
             // Completions come in order: what was sent before may still succeed.
             Err(_) if !oldest => return None,
-            Err(_) => {
-                self.fail_request(slot, WcStatus::LocalProtection);
+            Err(status) => {
+                self.fail_request(slot, status);
                 return None;
             }
         };
@@ -262,7 +287,7 @@ impl Engine<'_> {
         {
             self.timers.arm(slot, self.now, self.now.add_ns(timeout_ns));
         }
-        Some(Transmit { qp: qp.qpn, path: qp.path, bth, ext: packet.ext, body })
+        Some(Transmit { qp: qp.qpn, path, bth, ext: packet.ext, body })
     }
 
     /// Goes back to the oldest unacknowledged packet (IBTA 9.7.5.2.8).
@@ -361,6 +386,7 @@ impl Engine<'_> {
         self.restart_timer(slot);
         // The window has moved.
         self.ready.push(Class::Data, slot);
+        self.check_drained(slot);
     }
 
     fn restart_timer(&mut self, slot: u32) {
@@ -388,7 +414,8 @@ impl Engine<'_> {
         self.fail_request(slot, status);
     }
 
-    /// Ends the oldest request with an error, flushes the others, and moves to error (IBTA 9.9.2).
+    /// Ends the oldest request with an error, flushes the others, and moves to error (IBTA 9.9.2);
+    /// the send queue alone where the service has no connection that an error would end (10.3.1.6).
     pub(crate) fn fail_request(&mut self, slot: u32, status: WcStatus) {
         let Some(qp) = self.qps.get_mut(slot) else { return };
         let qpn = qp.qpn;
@@ -398,7 +425,16 @@ impl Engine<'_> {
             self.complete(slot, wqe.wr_id, status, wc_opcode(&wqe.opcode));
         }
         self.events.push(Event::RequestFailed { qp: qpn, status });
-        self.enter_error(slot);
+        match self.qps.get_mut(slot) {
+            Some(qp) if qp.service != Service::Rc && qp.state.sends() => {
+                qp.state = QpState::Sqe;
+                self.flush_sends(slot);
+                if let Some(qp) = self.qps.get_mut(slot) {
+                    qp.requester.skip_flushed();
+                }
+            }
+            _ => self.enter_error(slot),
+        }
     }
 
     /// Completes all send requests as flushed.

@@ -20,6 +20,7 @@ pub(crate) struct Packet {
 pub(crate) const fn in_service(opcode: Opcode, service: Service) -> Opcode {
     match service {
         Service::Uc => Opcode(opcode.0 | Opcode::UC_SEND_FIRST.0),
+        Service::Ud => Opcode(opcode.0 & 0x1f | Opcode::UD_SEND_ONLY.0 & 0xe0),
         _ => opcode,
     }
 }
@@ -143,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn opcodes_of_the_unreliable_connection() {
+    fn opcodes_of_the_unreliable_services() {
         use Opcode as O;
         for (rc, uc) in [
             (O::RC_SEND_FIRST, O::UC_SEND_FIRST),
@@ -162,5 +163,7 @@ mod tests {
             assert_eq!(in_service(rc, Service::Uc), uc);
             assert_eq!(in_service(rc, Service::Rc), rc);
         }
+        assert_eq!(in_service(O::RC_SEND_ONLY, Service::Ud), O::UD_SEND_ONLY);
+        assert_eq!(in_service(O::RC_SEND_ONLY_IMM, Service::Ud), O::UD_SEND_ONLY_IMM);
     }
 }

@@ -3,6 +3,7 @@
 #[cfg(feature = "std")]
 use roce_codec::ib::PathMtu;
 
+use crate::ah::AhSlot;
 use crate::cq::{CqSlot, CqeSlot};
 use crate::event::Event;
 use crate::held::HeldSlot;
@@ -46,6 +47,8 @@ pub struct Storage<'s> {
     pub sges: &'s mut [SgeSlot],
     /// Inline data, [`InlineSlot::BYTES`] a slot, shared by all send work requests.
     pub inlines: &'s mut [InlineSlot],
+    /// Address handles.
+    pub ahs: &'s mut [AhSlot],
     /// Asynchronous events waiting to be polled.
     pub events: &'s mut [Option<Event>],
     /// Packets held behind a gap, for [`Recovery::SelectiveAccept`](crate::Recovery); may be empty.
@@ -56,9 +59,9 @@ pub struct Storage<'s> {
 
 /// Pools of fixed sizes for a `static` or a stack: queue pairs, replays in all, regions,
 /// completion queues, completions, send and receive work requests, events; and, where work
-/// requests have more than one scatter-gather element, or inline data, slots for these. Nothing is held
-/// behind a gap; who wants that sets `held` and `held_bytes` of what [`StaticStorage::lend`]
-/// returns.
+/// requests have more than one scatter-gather element, or inline data, slots for these; and address
+/// handles. Nothing is held behind a gap; who wants that sets `held` and `held_bytes` of what
+/// [`StaticStorage::lend`] returns.
 #[derive(Debug)]
 pub struct StaticStorage<
     const QPS: usize,
@@ -71,6 +74,7 @@ pub struct StaticStorage<
     const EVENTS: usize,
     const SGES: usize = 0,
     const INLINES: usize = 0,
+    const AHS: usize = 0,
 > {
     qps: [QpSlot; QPS],
     timers: [TimerNode; QPS],
@@ -84,6 +88,7 @@ pub struct StaticStorage<
     recv_wqes: [RecvWqe; RECVS],
     sges: [SgeSlot; SGES],
     inlines: [InlineSlot; INLINES],
+    ahs: [AhSlot; AHS],
     events: [Option<Event>; EVENTS],
 }
 
@@ -98,7 +103,8 @@ impl<
     const EVENTS: usize,
     const SGES: usize,
     const INLINES: usize,
-> StaticStorage<QPS, REPLAYS, MRS, CQS, CQES, SENDS, RECVS, EVENTS, SGES, INLINES>
+    const AHS: usize,
+> StaticStorage<QPS, REPLAYS, MRS, CQS, CQES, SENDS, RECVS, EVENTS, SGES, INLINES, AHS>
 {
     /// Empty pools.
     pub const EMPTY: Self = Self {
@@ -114,6 +120,7 @@ impl<
         recv_wqes: [RecvWqe::EMPTY; RECVS],
         sges: [SgeSlot::EMPTY; SGES],
         inlines: [InlineSlot::EMPTY; INLINES],
+        ahs: [AhSlot::EMPTY; AHS],
         events: [None; EVENTS],
     };
 
@@ -132,6 +139,7 @@ impl<
             recv_wqes: &mut self.recv_wqes,
             sges: &mut self.sges,
             inlines: &mut self.inlines,
+            ahs: &mut self.ahs,
             events: &mut self.events,
             held: &mut [],
             held_bytes: &mut [],
@@ -161,6 +169,8 @@ pub struct Limits {
     pub sges: usize,
     /// Inline data, [`InlineSlot::BYTES`] a slot.
     pub inlines: usize,
+    /// Address handles.
+    pub ahs: usize,
     /// Events.
     pub events: usize,
 }
@@ -178,6 +188,7 @@ impl Limits {
         recv_wqes: 32768,
         sges: 4096,
         inlines: 1024,
+        ahs: 64,
         events: 4096,
     };
 }
@@ -198,6 +209,7 @@ pub struct HeapStorage {
     recv_wqes: Box<[RecvWqe]>,
     sges: Box<[SgeSlot]>,
     inlines: Box<[InlineSlot]>,
+    ahs: Box<[AhSlot]>,
     events: Box<[Option<Event>]>,
     held: Box<[HeldSlot]>,
     held_bytes: Box<[u8]>,
@@ -221,6 +233,7 @@ impl HeapStorage {
             recv_wqes: vec![RecvWqe::EMPTY; limits.recv_wqes].into(),
             sges: vec![SgeSlot::EMPTY; limits.sges].into(),
             inlines: vec![InlineSlot::EMPTY; limits.inlines].into(),
+            ahs: vec![AhSlot::EMPTY; limits.ahs].into(),
             events: vec![None; limits.events].into(),
             held: Box::default(),
             held_bytes: Box::default(),
@@ -250,6 +263,7 @@ impl HeapStorage {
             recv_wqes: &mut self.recv_wqes,
             sges: &mut self.sges,
             inlines: &mut self.inlines,
+            ahs: &mut self.ahs,
             events: &mut self.events,
             held: &mut self.held,
             held_bytes: &mut self.held_bytes,

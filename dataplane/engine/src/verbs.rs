@@ -1,13 +1,13 @@
-//! The verbs on queue pairs: create, modify, query, destroy.
+//! The verbs on queue pairs: create, query, destroy. [`modify`](crate::modify) has the one that
+//! moves them, [`post`](crate::post) those that give them work.
 
 use roce_codec::ib::{Qpn, Service};
 
 use crate::config::Entropy;
 use crate::engine::Engine;
 use crate::pacing::{Bucket, Rate};
-use crate::qp::{ModifyQp, QpError, QpInfo, QpInit, QpSlot, QpState, RtrAttr, RtsAttr};
-use crate::requester::Requester;
-use crate::responder::{ReplaySlot, Responder};
+use crate::pool::Link;
+use crate::qp::{QpError, QpInfo, QpInit, QpSlot};
 use crate::scheduler::Class;
 
 impl Engine<'_> {
@@ -16,9 +16,38 @@ impl Engine<'_> {
     /// # Errors
     /// [`QpError::Service`], [`QpError::NoSlot`] and [`QpError::UnknownCq`].
     pub fn create_qp(&mut self, init: &QpInit, entropy: &mut impl Entropy) -> Result<Qpn, QpError> {
-        if !matches!(init.service, Service::Rc | Service::Uc) {
+        if !matches!(init.service, Service::Rc | Service::Uc | Service::Ud) {
             return Err(QpError::Service);
         }
+        self.create(init, None, entropy)
+    }
+
+    /// Queue pair 1, the general services' (IBTA 10.2.5, "get special QP"), in [`QpState::Reset`].
+    /// An engine has one at most; of several shards, the one that datagrams to queue pair 1 are
+    /// steered to.
+    ///
+    /// # Errors
+    /// As [`Engine::create_qp`], and [`QpError::Gsi`].
+    pub fn create_gsi_qp(
+        &mut self,
+        init: &QpInit,
+        entropy: &mut impl Entropy,
+    ) -> Result<Qpn, QpError> {
+        if init.service != Service::Ud {
+            return Err(QpError::Service);
+        }
+        if !self.gsi.is_none() {
+            return Err(QpError::Gsi);
+        }
+        self.create(init, Some(Qpn::GSI), entropy)
+    }
+
+    fn create(
+        &mut self,
+        init: &QpInit,
+        special: Option<Qpn>,
+        entropy: &mut impl Entropy,
+    ) -> Result<Qpn, QpError> {
         if !self.cqs.contains(init.send_cq) || !self.cqs.contains(init.recv_cq) {
             return Err(QpError::UnknownCq);
         }
@@ -28,6 +57,10 @@ impl Engine<'_> {
         let low = index << shard_bits | u32::from(self.config.shard) & !(u32::MAX << shard_bits);
         let Some(qp) = self.qps.get_mut(index) else { return Err(QpError::NoSlot) };
         let qpn = loop {
+            if let Some(special) = special {
+                self.gsi = Link::to(index);
+                break special;
+            }
             let qpn = Qpn::new(entropy.next_u32() << low_bits | low);
             // 0 and 1 are the management QPs, all ones is multicast, and packets for the slot's
             // last owner may still be under way.
@@ -64,84 +97,11 @@ impl Engine<'_> {
         if let Some(qp) = self.qps.get_mut(slot) {
             qp.live = false;
         }
+        if qpn == Qpn::GSI {
+            self.gsi = Link::NONE;
+        }
         self.qps.give(slot);
         Ok(())
-    }
-
-    /// Changes a queue pair's state.
-    ///
-    /// # Errors
-    /// [`QpError`]; the queue pair is as it was.
-    pub fn modify_qp(&mut self, qpn: Qpn, change: &ModifyQp) -> Result<(), QpError> {
-        let slot = self.find(qpn).ok_or(QpError::UnknownQp)?;
-        let from = self.qps.get(slot).map_or(QpState::Reset, |qp| qp.state);
-        let to = match change {
-            ModifyQp::Reset => QpState::Reset,
-            ModifyQp::Init { .. } => QpState::Init,
-            ModifyQp::Rtr(_) => QpState::Rtr,
-            ModifyQp::Rts(_) => QpState::Rts,
-            ModifyQp::Error => QpState::Error,
-        };
-        if !from.may_become(to) {
-            return Err(QpError::Transition { from, to });
-        }
-        match change {
-            ModifyQp::Reset => self.reset(slot),
-            ModifyQp::Error => {
-                // The caller's own decision is silent at once; a NAK that ends the connection
-                // still goes out.
-                if from != QpState::Error {
-                    self.forget_answers(slot);
-                }
-                self.enter_error(slot);
-            }
-            ModifyQp::Init { pkey, access } => {
-                if let Some(qp) = self.qps.get_mut(slot) {
-                    qp.state = QpState::Init;
-                    qp.pkey = *pkey;
-                    qp.access = *access;
-                }
-            }
-            ModifyQp::Rtr(attr) => self.enter_rtr(slot, attr)?,
-            ModifyQp::Rts(attr) => self.enter_rts(slot, from, attr),
-        }
-        Ok(())
-    }
-
-    fn enter_rtr(&mut self, slot: u32, attr: &RtrAttr) -> Result<(), QpError> {
-        let most = self.config.max_path_mtu;
-        if attr.path_mtu > most {
-            return Err(QpError::PathMtu { asked: attr.path_mtu, most });
-        }
-        let most = self.max_dest_rd_atomic();
-        if attr.max_dest_rd_atomic > most {
-            return Err(QpError::RdAtomic { asked: attr.max_dest_rd_atomic, most });
-        }
-        if attr.path.src.is_ipv4() != attr.path.dst.is_ipv4() {
-            return Err(QpError::AddressFamily);
-        }
-        for replay in self.replays_of(slot) {
-            *replay = ReplaySlot::EMPTY;
-        }
-        if let Some(qp) = self.qps.get_mut(slot) {
-            qp.state = QpState::Rtr;
-            qp.path = attr.path;
-            qp.path_mtu = attr.path_mtu;
-            qp.dest_qpn = attr.dest_qpn;
-            qp.responder = Responder::new(attr.rq_psn, attr.max_dest_rd_atomic, attr.min_rnr_timer);
-        }
-        Ok(())
-    }
-
-    fn enter_rts(&mut self, slot: u32, from: QpState, attr: &RtsAttr) {
-        if let Some(qp) = self.qps.get_mut(slot) {
-            qp.state = QpState::Rts;
-            if from == QpState::Rtr {
-                qp.requester = Requester::new(attr);
-            } else {
-                qp.requester.set_retries(attr);
-            }
-        }
     }
 
     /// How fast a queue pair's READ answers may go from now on, in whatever state it is.

@@ -2,6 +2,7 @@
 
 use roce_codec::ib::{Msn, Psn};
 
+use crate::ah::UdAddress;
 use crate::engine::Engine;
 use crate::pool::{Link, Linked};
 use crate::sge::Local;
@@ -23,6 +24,8 @@ pub struct SendWqe {
     pub(crate) last_psn: Psn,
     /// Which message it is, as the peer's MSN counts: from 1.
     pub(crate) ssn: Msn,
+    /// Where a datagram goes.
+    pub(crate) to: Option<UdAddress>,
 }
 
 impl SendWqe {
@@ -38,6 +41,7 @@ impl SendWqe {
         first_psn: Psn::new(0),
         last_psn: Psn::new(0),
         ssn: Msn::new(0),
+        to: None,
     };
 }
 

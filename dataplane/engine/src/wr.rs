@@ -107,6 +107,12 @@ impl WrOpcode {
         )
     }
 
+    /// Whether a datagram can be it.
+    #[inline]
+    pub(crate) const fn is_datagram(self) -> bool {
+        matches!(self, Self::Send | Self::SendWithImm(_))
+    }
+
     /// Whether it takes a receive of the peer's.
     #[inline]
     pub(crate) const fn takes_receive(self) -> bool {
@@ -241,7 +247,8 @@ pub enum PostError {
     TooManySges,
     /// More inline data than the queue pair was created for, or where an answer is to be placed.
     Inline,
-    /// A datagram without destination, or a destination on a connection.
+    /// A datagram without destination or with an address handle that is gone, or a destination on
+    /// a connection.
     Address,
 }
 

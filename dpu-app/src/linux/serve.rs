@@ -29,6 +29,7 @@ const LIMITS: Limits = Limits {
     cqes: 256 * 512 + 4096,
     send_wqes: 4096,
     recv_wqes: 256 * 512,
+    ahs: 256,
     events: 4096,
     ..Limits::SMALL
 };

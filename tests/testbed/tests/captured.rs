@@ -66,6 +66,7 @@ fn serve(qpn: u32, connection: &Connection) -> usize {
         cqes: 16,
         send_wqes: 1,
         recv_wqes: 1,
+        ahs: 4,
         events: 16,
         ..Limits::SMALL
     };

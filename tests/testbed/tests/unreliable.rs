@@ -33,6 +33,7 @@ const LIMITS: Limits = Limits {
     cqes: 256,
     send_wqes: 64,
     recv_wqes: 64,
+    ahs: 4,
     events: 256,
     ..Limits::SMALL
 };

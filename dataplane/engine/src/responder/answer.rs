@@ -13,7 +13,8 @@ use crate::engine::Engine;
 use crate::event::Event;
 use crate::held::Holding;
 use crate::memory::Access;
-use crate::qp::{QpSlot, QpState};
+use crate::qp::QpSlot;
+use crate::qp_state::QpState;
 use crate::scheduler::Class;
 use crate::transmit::{Body, Transmit};
 

@@ -123,7 +123,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    fn complete_message(
+    pub(super) fn complete_message(
         &mut self,
         slot: u32,
         request: &Request<'_, '_>,
@@ -140,6 +140,7 @@ impl Engine<'_> {
             imm: request.frame.imm_dt().map(|ImmDt(imm)| imm),
             invalidated: request.frame.ieth().map(|ieth| ieth.0),
             qp: qp.qpn,
+            src_qp: request.frame.deth().map(|deth| deth.src_qp),
             solicited: request.bth.solicited,
         };
         let cq = qp.recv_cq;

@@ -4,11 +4,12 @@
 //! keys, execution, acknowledgement. A step that refuses says with what; the NAK waits behind
 //! the answers owed already.
 //!
-//! [`unreliable`] is UC's, which answers nothing. [`execute`] and [`flush`] carry requests out,
-//! [`replay`] keeps READs and atomics and answers duplicates, [`answer`] builds what goes back,
-//! [`selective`] runs what was held behind a gap.
+//! [`unreliable`] is UC's and [`datagram`] UD's, which answer nothing. [`execute`] and [`flush`]
+//! carry requests out, [`replay`] keeps READs and atomics and answers duplicates, [`answer`] builds
+//! what goes back, [`selective`] runs what was held behind a gap.
 
 mod answer;
+mod datagram;
 mod execute;
 mod flush;
 mod replay;
@@ -27,7 +28,7 @@ use crate::engine::Engine;
 use crate::event::Event;
 use crate::memory::Access;
 use crate::pool::{Link, List};
-use crate::qp::QpState;
+use crate::qp_state::QpState;
 use crate::rules::length;
 use crate::rules::psn::{PsnClass, classify};
 use crate::rules::sequence::{self, InMessage};
@@ -189,9 +190,11 @@ impl Engine<'_> {
             len: u32::try_from(frame.payload_len()).unwrap_or(u32::MAX),
         };
         let Some(qp) = self.qps.get_mut(slot) else { return Err(DropReason::UnknownQp) };
-        // IBTA 9.8.2.2: nothing is refused aloud.
-        if qp.service == Service::Uc {
-            return self.handle_unreliable(slot, &request, backing);
+        match qp.service {
+            // IBTA 9.8.2.2: nothing is refused aloud.
+            Service::Uc => return self.handle_unreliable(slot, &request, backing),
+            Service::Ud => return self.handle_datagram(slot, &request, backing),
+            _ => {}
         }
         // IBTA 9.7.4.1.1, PSN verification (C9-58, C9-110, C9-111).
         match classify(qp.responder.expected, bth.psn) {

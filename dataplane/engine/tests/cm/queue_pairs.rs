@@ -17,6 +17,7 @@ fn engine(seed: u64) -> (Engine<'static>, Qpn) {
         cqes: 4,
         send_wqes: 4,
         recv_wqes: 4,
+        ahs: 4,
         events: 4,
         ..Limits::SMALL
     };

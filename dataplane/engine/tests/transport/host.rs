@@ -155,6 +155,7 @@ impl Host {
             cqes: 256,
             send_wqes: 256,
             recv_wqes: 256,
+            ahs: 4,
             events: 64,
             ..Limits::SMALL
         };

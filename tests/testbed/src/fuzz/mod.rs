@@ -21,6 +21,7 @@ const LIMITS: Limits = Limits {
     cqes: 64,
     send_wqes: 16,
     recv_wqes: 16,
+    ahs: 4,
     events: 64,
     ..Limits::SMALL
 };

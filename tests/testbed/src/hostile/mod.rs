@@ -45,6 +45,7 @@ pub const LIMITS: Limits = Limits {
     cqes: 8192,
     send_wqes: 512,
     recv_wqes: 512,
+    ahs: 4,
     events: 4096,
     ..Limits::SMALL
 };

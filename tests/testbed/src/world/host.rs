@@ -28,6 +28,7 @@ pub(super) const LIMITS: Limits = Limits {
     cqes: 2048,
     send_wqes: 512,
     recv_wqes: 512,
+    ahs: 4,
     events: 1024,
     ..Limits::SMALL
 };

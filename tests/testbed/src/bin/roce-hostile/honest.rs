@@ -27,6 +27,7 @@ pub(crate) const LIMITS: Limits = Limits {
     cqes: 64,
     send_wqes: 64,
     recv_wqes: 1,
+    ahs: 4,
     events: 64,
     ..Limits::SMALL
 };
