@@ -40,6 +40,21 @@ pub enum Event {
     CqOverrun(Cq),
 }
 
+impl Event {
+    /// The queue pair that it is about, if it is about one.
+    #[must_use]
+    pub const fn qp(&self) -> Option<Qpn> {
+        match self {
+            Self::CommunicationEstablished(qp)
+            | Self::SqDrained(qp)
+            | Self::RequestRefused { qp, .. }
+            | Self::RequestFailed { qp, .. }
+            | Self::RemoteWrite { qp, .. } => Some(*qp),
+            Self::CqOverrun(_) => None,
+        }
+    }
+}
+
 /// A bounded queue of events in lent slots.
 #[derive(Debug)]
 pub(crate) struct EventQueue<'s> {

@@ -1,0 +1,87 @@
+//! Why a service of the connection manager fails.
+
+use core::fmt;
+
+use roce_codec::cm::RejReason;
+use roce_codec::ib::NakCode;
+use roce_engine::cm::CmCallError;
+use roce_engine::{AhError, PostError, QpError, WcStatus};
+
+use crate::service::RouteError;
+use crate::service::memory::ExposeError;
+
+/// Why a session, or what it needs, failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CmServiceError {
+    /// The connection manager refused a call.
+    Cm(CmCallError),
+    /// The engine refused the queue pair.
+    Qp(QpError),
+    /// The engine refused a work request.
+    Post(PostError),
+    /// The engine refused an address handle.
+    Ah(AhError),
+    /// There is no memory for it.
+    Memory(ExposeError),
+    /// There is no way to the peer.
+    Route(RouteError),
+    /// A request of ours failed.
+    Failed(WcStatus),
+    /// A request of the peer's was refused.
+    Refused(NakCode),
+    /// The peer rejected the connection.
+    Rejected(RejReason),
+    /// The peer does not answer.
+    Unreachable,
+    /// The peer has forgotten the connection.
+    Stale,
+    /// The peer asked for something that the service has not, or said something that it does not
+    /// say at that point.
+    Protocol,
+    /// The data that came is not what was sent.
+    Content {
+        /// In which round.
+        round: u64,
+    },
+    /// No more sessions can be served.
+    Full,
+}
+
+impl fmt::Display for CmServiceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cm(error) => write!(f, "connection manager: {error}"),
+            Self::Qp(error) => error.fmt(f),
+            Self::Post(error) => error.fmt(f),
+            Self::Ah(error) => error.fmt(f),
+            Self::Memory(error) => error.fmt(f),
+            Self::Route(error) => error.fmt(f),
+            Self::Failed(status) => write!(f, "a request failed: {status}"),
+            Self::Refused(code) => write!(f, "the peer's request was refused: {code:?}"),
+            Self::Rejected(reason) => write!(f, "the peer rejected the connection: {reason}"),
+            Self::Unreachable => f.write_str("the peer does not answer"),
+            Self::Stale => f.write_str("the peer has forgotten the connection"),
+            Self::Protocol => f.write_str("the peer does not speak the service's protocol"),
+            Self::Content { round } => {
+                write!(f, "the data of round {round} is not what was sent")
+            }
+            Self::Full => f.write_str("too many sessions at a time"),
+        }
+    }
+}
+
+impl core::error::Error for CmServiceError {}
+
+macro_rules! from {
+    ($($error:ty => $variant:ident),*) => {
+        $(impl From<$error> for CmServiceError {
+            fn from(error: $error) -> Self {
+                Self::$variant(error)
+            }
+        })*
+    };
+}
+
+from!(CmCallError => Cm, QpError => Qp, PostError => Post, AhError => Ah, ExposeError => Memory,
+      RouteError => Route);

@@ -1,0 +1,262 @@
+//! What a service of the connection manager is, and which there are.
+
+use core::fmt;
+use core::net::IpAddr;
+
+use roce_codec::cm::{CommunicationId, PortSpace, RdmaCmServiceId, ServiceId};
+use roce_codec::ib::Qpn;
+use roce_engine::{Event, Instant, Wc};
+
+use super::{CmServiceError, Gsi, Notice, Request};
+use crate::service::{Context, Platform, rping};
+
+/// One connection of a service, from the request that began it to its end.
+///
+/// The table calls a session with what is its own, and closes it when a call fails or
+/// [`CmSession::end`] says that it is over. Its work requests carry its number in the upper half of
+/// their ids ([`wr_id`](crate::service::wr_id)).
+pub trait CmSession: Sized {
+    /// What the connection or resolution is called.
+    fn id(&self) -> CommunicationId;
+
+    /// Whether a queue pair is its own.
+    fn owns(&self, qpn: Qpn) -> bool;
+
+    /// Who is at the other end.
+    fn peer(&self) -> IpAddr;
+
+    /// Rounds, messages, or what the service counts.
+    fn count(&self) -> u64;
+
+    /// Whether it is over.
+    fn is_over(&self) -> bool;
+
+    /// Takes what the connection manager tells of its connection, but for the request that began
+    /// it.
+    ///
+    /// # Errors
+    /// [`CmServiceError`]: close it.
+    fn handle_notice<P: Platform>(
+        &mut self,
+        notice: &Notice,
+        gsi: &mut Gsi<'_>,
+        context: &mut Context<'_, '_, P>,
+    ) -> Result<(), CmServiceError>;
+
+    /// Takes a completion of its work requests.
+    ///
+    /// # Errors
+    /// [`CmServiceError`]: close it.
+    fn handle_completion<P: Platform>(
+        &mut self,
+        wc: &Wc,
+        gsi: &mut Gsi<'_>,
+        context: &mut Context<'_, '_, P>,
+    ) -> Result<(), CmServiceError>;
+
+    /// Takes an event about its queue pair; that the first packet has come
+    /// ([`Event::CommunicationEstablished`]) the table has told the connection manager.
+    ///
+    /// # Errors
+    /// [`CmServiceError`]: close it.
+    fn handle_event<P: Platform>(
+        &mut self,
+        event: &Event,
+        gsi: &mut Gsi<'_>,
+        context: &mut Context<'_, '_, P>,
+    ) -> Result<(), CmServiceError> {
+        let _ = (gsi, context);
+        match event {
+            Event::RequestRefused { code, .. } => Err(CmServiceError::Refused(*code)),
+            Event::RequestFailed { status, .. } => Err(CmServiceError::Failed(*status)),
+            _ => Ok(()),
+        }
+    }
+
+    /// When [`CmSession::handle_timeout`] is due.
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Does what has waited for its time.
+    ///
+    /// # Errors
+    /// [`CmServiceError`]: close it.
+    fn handle_timeout<P: Platform>(
+        &mut self,
+        gsi: &mut Gsi<'_>,
+        context: &mut Context<'_, '_, P>,
+    ) -> Result<(), CmServiceError> {
+        let _ = (gsi, context);
+        Ok(())
+    }
+
+    /// Ends the connection, whatever its state, and gives everything back.
+    fn close<P: Platform>(self, gsi: &mut Gsi<'_>, context: &mut Context<'_, '_, P>);
+}
+
+/// How a session ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct End {
+    /// What it was of.
+    pub service: &'static str,
+    /// Who was at the other end.
+    pub peer: IpAddr,
+    /// What it counted.
+    pub count: u64,
+    /// Why it ended before its time, if it did.
+    pub error: Option<CmServiceError>,
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}: ", self.service, self.peer)?;
+        match &self.error {
+            None => write!(f, "done, {} rounds", self.count),
+            Some(error) => write!(f, "{error}, after {} rounds", self.count),
+        }
+    }
+}
+
+/// A service that peers may ask for, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CmService {
+    /// The server of `rping`, at a port.
+    Rping {
+        /// The port of RDMA CM's; no UDP port.
+        port: u16,
+    },
+}
+
+impl CmService {
+    /// What peers ask for it by.
+    #[must_use]
+    pub fn service_id(&self) -> ServiceId {
+        match self {
+            Self::Rping { port } => {
+                RdmaCmServiceId { port_space: PortSpace::TCP, port: *port }.into()
+            }
+        }
+    }
+
+    /// A session for a peer that asks. The request still has to be rejected if this fails.
+    pub(super) fn open<P: Platform>(
+        &self,
+        number: u32,
+        notice: &Notice,
+        request: &Request,
+        gsi: &mut Gsi<'_>,
+        context: &mut Context<'_, '_, P>,
+    ) -> Result<AnySession, CmServiceError> {
+        match self {
+            Self::Rping { .. } => {
+                let server = rping::Server::accept(number, notice.id, request, gsi, context)?;
+                Ok(AnySession::Rping(server))
+            }
+        }
+    }
+}
+
+impl fmt::Display for CmService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rping { port } => write!(f, "rping:{port}"),
+        }
+    }
+}
+
+/// A session of any service.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum AnySession {
+    /// A server of `rping`.
+    Rping(rping::Server),
+    /// A client of `rping`.
+    RpingClient(rping::Client),
+}
+
+/// The same for each kind of session.
+macro_rules! each {
+    ($self:expr, $session:ident => $what:expr) => {
+        match $self {
+            AnySession::Rping($session) => $what,
+            AnySession::RpingClient($session) => $what,
+        }
+    };
+}
+
+impl AnySession {
+    /// The service's name.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Rping(_) | Self::RpingClient(_) => "rping",
+        }
+    }
+}
+
+impl CmSession for AnySession {
+    fn id(&self) -> CommunicationId {
+        each!(self, session => session.id())
+    }
+
+    fn owns(&self, qpn: Qpn) -> bool {
+        each!(self, session => session.owns(qpn))
+    }
+
+    fn peer(&self) -> IpAddr {
+        each!(self, session => session.peer())
+    }
+
+    fn count(&self) -> u64 {
+        each!(self, session => session.count())
+    }
+
+    fn is_over(&self) -> bool {
+        each!(self, session => session.is_over())
+    }
+
+    fn handle_notice<P: Platform>(
+        &mut self,
+        notice: &Notice,
+        gsi: &mut Gsi<'_>,
+        context: &mut Context<'_, '_, P>,
+    ) -> Result<(), CmServiceError> {
+        each!(self, session => session.handle_notice(notice, gsi, context))
+    }
+
+    fn handle_completion<P: Platform>(
+        &mut self,
+        wc: &Wc,
+        gsi: &mut Gsi<'_>,
+        context: &mut Context<'_, '_, P>,
+    ) -> Result<(), CmServiceError> {
+        each!(self, session => session.handle_completion(wc, gsi, context))
+    }
+
+    fn handle_event<P: Platform>(
+        &mut self,
+        event: &Event,
+        gsi: &mut Gsi<'_>,
+        context: &mut Context<'_, '_, P>,
+    ) -> Result<(), CmServiceError> {
+        each!(self, session => session.handle_event(event, gsi, context))
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        each!(self, session => session.poll_timeout())
+    }
+
+    fn handle_timeout<P: Platform>(
+        &mut self,
+        gsi: &mut Gsi<'_>,
+        context: &mut Context<'_, '_, P>,
+    ) -> Result<(), CmServiceError> {
+        each!(self, session => session.handle_timeout(gsi, context))
+    }
+
+    fn close<P: Platform>(self, gsi: &mut Gsi<'_>, context: &mut Context<'_, '_, P>) {
+        each!(self, session => session.close(gsi, context));
+    }
+}
