@@ -47,9 +47,13 @@ impl Lone {
     }
 
     pub(crate) fn burst_bytes(&mut self, frames: &[Vec<u8>]) {
+        self.burst_as(frames, Start::Ip);
+    }
+
+    pub(crate) fn burst_as(&mut self, frames: &[Vec<u8>], start: Start) {
         let burst: Vec<_> = frames
             .iter()
-            .map(|bytes| Rx { segments: [bytes, &[]], start: Start::Ip, icrc_verified: false })
+            .map(|bytes| Rx { segments: [bytes, &[]], start, icrc_verified: false })
             .collect();
         self.host.engine.handle_burst(self.now, &burst, &self.host.memory);
         self.host.check_counters();

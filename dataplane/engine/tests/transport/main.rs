@@ -3,6 +3,7 @@
 //! [`lone::Lone`] is an engine whose peer is the test: it is handed packets and must answer with
 //! exactly these. [`pair::Pair`] is two engines and a wire.
 
+mod captured;
 mod host;
 mod lone;
 mod packet;
@@ -23,4 +24,5 @@ mod responder;
 mod retries;
 mod selective;
 mod states;
+mod ud;
 mod unreliable;
