@@ -1,10 +1,11 @@
-//! The server side of perftest (`ib_write_bw` and its kin) without `-R`.
+//! perftest (`ib_write_bw` and its kin) without `-R`: the server here, the client in [`client`].
 //!
 //! A client connects over TCP and speaks first: version, buffer sizes, path MTU, then a
 //! [`KeyMessage`] for each queue pair and a few more as barriers ([`Exchange`] knows how many).
 //! Then it runs, and for some tests says how it went. Nothing on the wire names the test or the
 //! message size: a [`Session`] is told the test, and learns the size from the packets.
 
+pub mod client;
 mod connect;
 mod error;
 mod exchange;
@@ -98,6 +99,12 @@ impl Test {
     #[must_use]
     pub const fn reads(self) -> bool {
         matches!(self, Self::ReadBw | Self::ReadLat | Self::AtomicBw | Self::AtomicLat)
+    }
+
+    /// Whether its messages are atomics, of 8 bytes.
+    #[must_use]
+    pub const fn is_atomic(self) -> bool {
+        matches!(self, Self::AtomicBw | Self::AtomicLat)
     }
 
     /// Whether it measures bandwidth: several queue pairs are possible.
