@@ -7,11 +7,11 @@ use roce_engine::{Access, Entropy, Pd, PostError, QpError, QpInit, RecvWr, SendW
 
 use super::super::Test;
 use super::super::connect::Connect;
-use super::super::key::{Gid, KeyMessage};
+use super::super::key::KeyMessage;
 use super::error::ClientError;
 use super::job::Job;
 use crate::service::memory::Exposed;
-use crate::service::{Context, Platform, Route};
+use crate::service::{Context, Gid, Platform, Route};
 
 /// Receives kept posted for a `send_lat` server, which answers one message at a time.
 const RECEIVES: u32 = 16;
@@ -23,6 +23,9 @@ pub(super) struct ClientPair {
     pub(super) exposed: Exposed,
     /// Bytes of either half of the memory.
     pub(super) half: u32,
+    /// Messages posted in this run, and those of them that are done.
+    pub(super) posted: u64,
+    pub(super) completed: u64,
     /// Which of the client's it is.
     index: u32,
     psn: Psn,
@@ -43,19 +46,17 @@ impl ClientPair {
             exposed.fill_with_noise(context);
         }
         let receives = if job.test == Test::SendLat { RECEIVES } else { 0 };
+        let queues = context.queues;
         let init = QpInit {
-            service: Service::Rc,
-            pd,
-            send_cq: context.queues.send,
-            recv_cq: context.queues.recv,
             max_send_wr: job.depth.max(RECEIVES),
             max_recv_wr: receives,
             observe_writes: job.test == Test::WriteLat,
+            ..QpInit::new(Service::Rc, pd, queues.send, queues.recv)
         };
         match context.engine.create_qp(&init, context.platform.random()) {
             Ok(qpn) => {
                 let psn = Psn::new(context.platform.random().next_u32());
-                Ok(Self { qpn, exposed, half, index, psn, peer: None })
+                Ok(Self { qpn, exposed, half, posted: 0, completed: 0, index, psn, peer: None })
             }
             Err(error) => {
                 exposed.withdraw(context);
@@ -144,8 +145,8 @@ impl ClientPair {
         context: &mut Context<'_, '_, P>,
     ) -> Result<(), PostError> {
         let wr_id = index << 8 | u64::from(self.index);
-        let sge = self.exposed.sge(offset, len);
-        let wr = SendWr { wr_id, opcode, sge, signaled, solicited: false };
+        let sges = [self.exposed.sge(offset, len)];
+        let wr = SendWr { signaled, ..SendWr::new(wr_id, opcode, &sges) };
         context.engine.post_send(self.qpn, &wr)
     }
 
@@ -154,8 +155,8 @@ impl ClientPair {
         &self,
         context: &mut Context<'_, '_, P>,
     ) -> Result<(), PostError> {
-        let sge = self.exposed.sge(self.half, self.half);
-        context.engine.post_recv(self.qpn, &RecvWr { wr_id: u64::from(self.index), sge })
+        let sges = [self.exposed.sge(self.half, self.half)];
+        context.engine.post_recv(self.qpn, &RecvWr::new(u64::from(self.index), &sges))
     }
 
     /// The oldest PSN that the server has not acknowledged.

@@ -8,6 +8,7 @@ use super::error::ClientError;
 use super::job::Job;
 use super::meter::Meter;
 use super::pair::ClientPair;
+use crate::service::memory::read;
 use crate::service::{Context, Platform};
 
 /// Messages of ours that may wait for their acknowledgement while the server's answers come: an
@@ -109,11 +110,11 @@ impl PingPong {
         if self.received > self.sent || self.received >= self.limit {
             return;
         }
+        let next = self.received + 1;
+        let [count, ..] = next.to_le_bytes();
         let mut last = [0];
         let at = self.last_byte(pair, pair.half);
-        let next = self.received + 1;
-        if context.platform.memory().read(at, &mut last).is_ok() && last[0] == next.to_le_bytes()[0]
-        {
+        if read(context.platform.memory(), at, &mut last) && last == [count] {
             if let Some(answered) = self.received.checked_sub(1) {
                 meter.completed(0, answered, context.now);
             }
@@ -128,6 +129,7 @@ impl PingPong {
         let _ = context.platform.memory().write(self.last_byte(pair, 0), [&[count], &[]]);
     }
 
+    /// The last byte of a message in the half that begins at `half`.
     fn last_byte(&self, pair: &ClientPair, half: u32) -> Addr {
         let start = pair.exposed.region.addr;
         Addr { offset: start.offset + u64::from(half) + u64::from(self.size) - 1, ..start }

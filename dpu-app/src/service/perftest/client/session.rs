@@ -8,7 +8,9 @@ use roce_engine::{Event, Instant, Pd, Wc, WcOpcode, WcStatus};
 
 use super::super::Test;
 use super::super::key::KeyMessage;
-use super::super::message::{CACHE_LINE, CYCLE_BUFFER, DONE, ExchangeError, Message, VERSION};
+use super::super::message::{
+    CACHE_LINE, CYCLE_BUFFER, DONE, ExchangeError, Message, MessageKind, VERSION,
+};
 use super::super::session::MAX_QPS;
 use super::error::ClientError;
 use super::exchange::{ClientExchange, ClientProgress, Say};
@@ -109,7 +111,7 @@ impl Client {
     /// Bytes of the server's next message; 0 while it runs, and at the end.
     #[must_use]
     pub fn next_len(&self) -> usize {
-        self.exchange.say().and_then(Say::answer).map_or(0, |kind| kind.len())
+        self.exchange.say().and_then(Say::answer).map_or(0, MessageKind::len)
     }
 
     /// Writes the first message.
@@ -182,7 +184,7 @@ impl Client {
                 }
                 _ => {
                     let (cycle, line) = (self.cycle_buffer, self.cache_line);
-                    Run::Stream(Stream::new(&self.job, self.size, cycle, line))
+                    Run::Stream(Stream::new(&self.job, self.size, cycle, line, &mut self.pairs))
                 }
             });
         } else {
@@ -293,8 +295,8 @@ impl Client {
         }
         self.has_run = match run {
             Run::Stream(stream) => {
-                stream.poll(&self.pairs, meter, context)?;
-                stream.is_over(self.pairs.len())
+                stream.poll(&mut self.pairs, meter, context)?;
+                stream.is_over(&self.pairs)
             }
             Run::PingPong(ping_pong) => {
                 let Some(pair) = self.pairs.first() else { return Ok(()) };
@@ -324,7 +326,7 @@ impl Client {
         // What ends after a run is not looked at: the server may be gone.
         let Some(run) = &mut self.run else { return Ok(()) };
         let (qp, index) = message_of(wc);
-        let Some(pair) = self.pairs.get(qp) else { return Ok(()) };
+        let Some(pair) = self.pairs.get_mut(qp) else { return Ok(()) };
         match wc.status {
             WcStatus::Success => {}
             WcStatus::WrFlush => return Ok(()),
@@ -339,8 +341,8 @@ impl Client {
             }
         }
         match run {
-            Run::Stream(stream) => {
-                stream.handle_completion(qp, index);
+            Run::Stream(_) => {
+                Stream::handle_completion(pair, index);
                 meter.completed(qp, index, context.now);
             }
             Run::PingPong(ping_pong) if wc.opcode == WcOpcode::Recv => {
