@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`random`] | numbers from a seed |
 //! | [`fuzz`] | the body of a fuzz target: bytes as operations on two engines |
+//! | [`goodput`] | how much of a link's rate is of use at a loss, by how the responder recovers |
 //! | [`hostile`] | a hostile client at a live responder, and an honest peer beside it |
 //! | [`wire`] | one direction of a wire that drops, duplicates, reorders, corrupts and delays |
 //! | [`plan`] | what happens in a world, drawn from a seed: hosts, connections, requests |
@@ -15,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod fuzz;
+pub mod goodput;
 pub mod hostile;
 pub mod oracle;
 pub mod plan;

@@ -11,7 +11,8 @@
 //! what was held. What it has sent again by then is acknowledged again, as any duplicate is: there
 //! are requesters (Linux rxe) that have no use for an acknowledgement beyond what they have resent.
 //! A second gap is reported when something behind it comes again: a peer that goes back is about to
-//! fill it by itself. The acknowledgement goes before that NAK, since there are requesters (rxe
+//! fill it by itself, and to report it at once makes it go back once more (at 5 % loss and a round
+//! trip of 122 packets, 0.40 of the link instead of 0.49). The acknowledgement goes before that NAK, since there are requesters (rxe
 //! again) that have no ear for a NAK between another one and an acknowledgement.
 
 use roce_codec::ib::Psn;
