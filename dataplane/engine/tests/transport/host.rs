@@ -156,6 +156,8 @@ impl Host {
             send_wqes: 256,
             recv_wqes: 256,
             ahs: 4,
+            sges: 16,
+            inlines: 16,
             events: 64,
             ..Limits::SMALL
         };
@@ -183,6 +185,9 @@ impl Host {
         let init = QpInit {
             max_send_wr: 64,
             max_recv_wr: 64,
+            max_send_sge: 5,
+            max_recv_sge: 5,
+            max_inline_data: 300,
             observe_writes: setup.observe_writes,
             ..QpInit::new(setup.service, pd, cq, recv_cq)
         };
@@ -257,6 +262,11 @@ impl Host {
         let sges = [sge];
         let wr = SendWr::new(wr_id, opcode, &sges);
         self.engine.post_send(self.qp, &wr).unwrap();
+    }
+
+    /// Pieces of the region that lie apart: bytes `offset..offset + len` each.
+    pub(crate) fn sges(&self, pieces: &[(usize, u32)]) -> Vec<Sge> {
+        pieces.iter().map(|(offset, len)| self.sge(*offset, *len)).collect()
     }
 
     pub(crate) fn post_recv(&mut self, wr_id: u64, offset: usize, len: u32) {
