@@ -16,6 +16,7 @@ use crate::requester::Requester;
 use crate::responder::{ReplaySlot, Responder};
 use crate::scheduler::{Class, Scheduler};
 use crate::sge::Locals;
+use crate::srq::SrqTable;
 use crate::storage::Storage;
 use crate::time::Instant;
 use crate::timer::{PACING_TICK_NS, TICK_NS, Wheel};
@@ -53,6 +54,7 @@ pub struct Engine<'s> {
     pub(crate) recvs: Pool<'s, RecvWqe>,
     pub(crate) locals: Locals<'s>,
     pub(crate) ahs: AhTable<'s>,
+    pub(crate) srqs: SrqTable<'s>,
     pub(crate) events: EventQueue<'s>,
     pub(crate) held: Held<'s>,
     pub(crate) counters: Counters,
@@ -80,6 +82,7 @@ impl<'s> Engine<'s> {
             sges,
             inlines,
             ahs,
+            srqs,
             events,
             held,
             held_bytes,
@@ -105,6 +108,7 @@ impl<'s> Engine<'s> {
             recvs: Pool::new(recv_wqes),
             locals: Locals::new(sges, inlines),
             ahs: AhTable::new(ahs),
+            srqs: SrqTable::new(srqs),
             events: EventQueue::new(events),
             held: Held::new(held, held_bytes, &config),
             counters: Counters::ZERO,
@@ -290,7 +294,9 @@ impl<'s> Engine<'s> {
     /// the peer, and the NAK behind them, still go out.
     pub(crate) fn enter_error(&mut self, slot: u32) {
         let Some(qp) = self.qps.get_mut(slot) else { return };
-        qp.state = QpState::Error;
+        let before = core::mem::replace(&mut qp.state, QpState::Error);
+        let last = qp.srq.is_some() && before != QpState::Error;
+        let qpn = qp.qpn;
         self.timers.disarm(slot);
         self.release_held(slot);
         self.flush_sends(slot);
@@ -299,6 +305,9 @@ impl<'s> Engine<'s> {
         }
         while let Some(index) = self.pop_receive(slot) {
             self.complete_receive(slot, index, WcStatus::WrFlush);
+        }
+        if last {
+            self.events.push(Event::LastWqeReached(qpn));
         }
     }
 

@@ -3,6 +3,7 @@
 use roce_codec::ib::{NakCode, Qpn};
 
 use crate::cq::{Cq, WcStatus};
+use crate::srq::Srq;
 
 /// Something that happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +37,12 @@ pub enum Event {
         /// Bytes.
         len: u32,
     },
+    /// A shared receive queue holds fewer receives than its limit says. Told once; the limit is
+    /// disarmed.
+    SrqLimitReached(Srq),
+    /// A queue pair that takes shared receives is in error, and has completed all that it took:
+    /// none will come any more.
+    LastWqeReached(Qpn),
     /// A completion found its queue full and is lost.
     CqOverrun(Cq),
 }
@@ -47,10 +54,11 @@ impl Event {
         match self {
             Self::CommunicationEstablished(qp)
             | Self::SqDrained(qp)
+            | Self::LastWqeReached(qp)
             | Self::RequestRefused { qp, .. }
             | Self::RequestFailed { qp, .. }
             | Self::RemoteWrite { qp, .. } => Some(*qp),
-            Self::CqOverrun(_) => None,
+            Self::SrqLimitReached(_) | Self::CqOverrun(_) => None,
         }
     }
 }

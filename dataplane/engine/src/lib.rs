@@ -10,7 +10,7 @@
 //! | [`Engine::handle_timeout`] | at or after [`Engine::poll_timeout`] |
 //! | [`Engine::poll_transmit`], [`Transmit::emit`] | until `None`, or the wire is full |
 //! | [`Engine::poll_cq`], [`Engine::poll_event`] | until `None` |
-//! | [`Engine::post_send`], [`Engine::post_recv`] | whenever there is work |
+//! | [`Engine::post_send`], [`Engine::post_recv`], [`Engine::post_srq_recv`] | whenever there is work |
 //!
 //! Each bounds its own work: a burst by its length and the packets held from earlier ones, a timeout
 //! call by [`TIMERS_PER_CALL`].
@@ -47,6 +47,7 @@ pub mod rules;
 mod scheduler;
 mod segment;
 mod sge;
+mod srq;
 mod storage;
 mod time;
 mod timer;
@@ -73,6 +74,7 @@ pub use receive::Rx;
 pub use responder::ReplaySlot;
 pub use scheduler::ReadyNode;
 pub use sge::{InlineSlot, Sge, SgeSlot};
+pub use srq::{Srq, SrqError, SrqInfo, SrqInit, SrqSlot};
 #[cfg(feature = "std")]
 pub use storage::{HeapStorage, Limits};
 pub use storage::{StaticStorage, Storage};

@@ -10,6 +10,7 @@ use crate::qp_state::QpState;
 use crate::rules::length::MAX_MESSAGE;
 use crate::scheduler::Class;
 use crate::sge::Sge;
+use crate::srq::Srq;
 use crate::wqe::{RecvWqe, SendWqe};
 use crate::wr::{Data, PostError, RecvWr, SendWr, WrOpcode};
 
@@ -114,6 +115,9 @@ impl Engine<'_> {
         if qp.state == QpState::Reset {
             return Err(PostError::State);
         }
+        if qp.srq.is_some() {
+            return Err(PostError::SharedReceives);
+        }
         let len = length(wr.sges, qp.max_recv_sge)?;
         self.check_local(wr.sges, qp.pd, Access::LOCAL_WRITE)?;
         if qp.receives.len() >= qp.max_recv_wr {
@@ -123,21 +127,39 @@ impl Engine<'_> {
             self.complete(slot, wr.wr_id, WcStatus::WrFlush, WcOpcode::Recv);
             return Ok(());
         }
-        let index = self.keep_receive(wr, len)?;
+        let index = self.keep_receive(wr, len, qp.pd)?;
         let Some(qp) = self.qps.get_mut(slot) else { return Err(PostError::UnknownQp) };
         self.recvs.push_back(&mut qp.receives, index);
         Ok(())
     }
 
+    /// Posts a receive work request to a shared receive queue.
+    ///
+    /// # Errors
+    /// [`PostError`]; nothing was queued.
+    pub fn post_srq_recv(&mut self, srq: Srq, wr: &RecvWr<'_>) -> Result<(), PostError> {
+        let shared = self.srqs.get(srq).ok_or(PostError::UnknownSrq)?;
+        let len = length(wr.sges, shared.max_sge)?;
+        self.check_local(wr.sges, shared.pd, Access::LOCAL_WRITE)?;
+        if shared.receives.len() >= shared.max_wr {
+            return Err(PostError::QueueFull);
+        }
+        let index = self.keep_receive(wr, len, shared.pd)?;
+        if let Some(shared) = self.srqs.get_mut(srq) {
+            self.recvs.push_back(&mut shared.receives, index);
+        }
+        Ok(())
+    }
+
     /// A slot with a receive work request.
-    fn keep_receive(&mut self, wr: &RecvWr<'_>, len: u32) -> Result<u32, PostError> {
+    fn keep_receive(&mut self, wr: &RecvWr<'_>, len: u32, pd: Pd) -> Result<u32, PostError> {
         let local = self.locals.keep(wr.sges, len).ok_or(PostError::QueueFull)?;
         let Some(index) = self.recvs.take() else {
             self.locals.give(local);
             return Err(PostError::QueueFull);
         };
         if let Some(wqe) = self.recvs.get_mut(index) {
-            *wqe = RecvWqe { wr_id: wr.wr_id, local, ..RecvWqe::EMPTY };
+            *wqe = RecvWqe { wr_id: wr.wr_id, local, pd, ..RecvWqe::EMPTY };
         }
         Ok(index)
     }

@@ -12,6 +12,7 @@ use crate::pool::List;
 use crate::qp_state::{QpAttrMask, QpState};
 use crate::requester::Requester;
 use crate::responder::Responder;
+use crate::srq::Srq;
 
 /// Where the next hop's link-layer address is kept: an index into a table of the poll loop's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -70,6 +71,8 @@ pub struct QpInit {
     pub max_recv_sge: u8,
     /// Bytes of inline data a send work request may have.
     pub max_inline_data: u16,
+    /// Where its receives come from if not from a queue of its own.
+    pub srq: Option<Srq>,
     /// Whether whole RDMA WRITEs are told as [`Event::RemoteWrite`](crate::Event::RemoteWrite).
     pub observe_writes: bool,
 }
@@ -89,6 +92,7 @@ impl QpInit {
             max_send_sge: 1,
             max_recv_sge: 1,
             max_inline_data: 0,
+            srq: None,
             observe_writes: false,
         }
     }
@@ -193,6 +197,8 @@ pub enum QpError {
     UnknownQp,
     /// The completion queue does not exist.
     UnknownCq,
+    /// The shared receive queue does not exist.
+    UnknownSrq,
     /// The state machine has no such transition.
     Transition {
         /// The state it is in.
@@ -234,6 +240,7 @@ impl fmt::Display for QpError {
         match self {
             Self::NoSlot => f.write_str("all queue pair slots are taken"),
             Self::UnknownQp => f.write_str("no queue pair has this number"),
+            Self::UnknownSrq => f.write_str("no such shared receive queue"),
             Self::UnknownCq => f.write_str("no such completion queue"),
             Self::Transition { from, to } => {
                 write!(f, "a queue pair cannot go from {from:?} to {to:?}")
@@ -273,7 +280,7 @@ pub struct QpInfo {
     pub next_psn: Psn,
     /// Send work requests held.
     pub send_wrs: u32,
-    /// Receive work requests held.
+    /// Receive work requests held, shared ones not counted.
     pub recv_wrs: u32,
 }
 
@@ -300,6 +307,7 @@ pub struct QpSlot {
     pub(crate) max_send_sge: u8,
     pub(crate) max_recv_sge: u8,
     pub(crate) max_inline_data: u16,
+    pub(crate) srq: Option<Srq>,
     pub(crate) path: Path,
     pub(crate) receives: List,
     pub(crate) responder: Responder,
@@ -331,6 +339,7 @@ impl QpSlot {
         max_send_sge: 0,
         max_recv_sge: 0,
         max_inline_data: 0,
+        srq: None,
         path: Path::EMPTY,
         receives: List::EMPTY,
         responder: Responder::EMPTY,

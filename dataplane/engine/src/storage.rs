@@ -14,6 +14,7 @@ use crate::qp::QpSlot;
 use crate::responder::ReplaySlot;
 use crate::scheduler::ReadyNode;
 use crate::sge::{InlineSlot, SgeSlot};
+use crate::srq::SrqSlot;
 use crate::timer::TimerNode;
 use crate::wqe::{RecvWqe, SendWqe};
 
@@ -49,6 +50,8 @@ pub struct Storage<'s> {
     pub inlines: &'s mut [InlineSlot],
     /// Address handles.
     pub ahs: &'s mut [AhSlot],
+    /// Shared receive queues.
+    pub srqs: &'s mut [SrqSlot],
     /// Asynchronous events waiting to be polled.
     pub events: &'s mut [Option<Event>],
     /// Packets held behind a gap, for [`Recovery::SelectiveAccept`](crate::Recovery); may be empty.
@@ -60,8 +63,8 @@ pub struct Storage<'s> {
 /// Pools of fixed sizes for a `static` or a stack: queue pairs, replays in all, regions,
 /// completion queues, completions, send and receive work requests, events; and, where work
 /// requests have more than one scatter-gather element, or inline data, slots for these; and address
-/// handles. Nothing is held behind a gap; who wants that sets `held` and `held_bytes` of what
-/// [`StaticStorage::lend`] returns.
+/// handles; and shared receive queues. Nothing is held behind a gap; who wants that sets `held` and
+/// `held_bytes` of what [`StaticStorage::lend`] returns.
 #[derive(Debug)]
 pub struct StaticStorage<
     const QPS: usize,
@@ -75,6 +78,7 @@ pub struct StaticStorage<
     const SGES: usize = 0,
     const INLINES: usize = 0,
     const AHS: usize = 0,
+    const SRQS: usize = 0,
 > {
     qps: [QpSlot; QPS],
     timers: [TimerNode; QPS],
@@ -89,6 +93,7 @@ pub struct StaticStorage<
     sges: [SgeSlot; SGES],
     inlines: [InlineSlot; INLINES],
     ahs: [AhSlot; AHS],
+    srqs: [SrqSlot; SRQS],
     events: [Option<Event>; EVENTS],
 }
 
@@ -104,7 +109,8 @@ impl<
     const SGES: usize,
     const INLINES: usize,
     const AHS: usize,
-> StaticStorage<QPS, REPLAYS, MRS, CQS, CQES, SENDS, RECVS, EVENTS, SGES, INLINES, AHS>
+    const SRQS: usize,
+> StaticStorage<QPS, REPLAYS, MRS, CQS, CQES, SENDS, RECVS, EVENTS, SGES, INLINES, AHS, SRQS>
 {
     /// Empty pools.
     pub const EMPTY: Self = Self {
@@ -121,6 +127,7 @@ impl<
         sges: [SgeSlot::EMPTY; SGES],
         inlines: [InlineSlot::EMPTY; INLINES],
         ahs: [AhSlot::EMPTY; AHS],
+        srqs: [SrqSlot::EMPTY; SRQS],
         events: [None; EVENTS],
     };
 
@@ -140,6 +147,7 @@ impl<
             sges: &mut self.sges,
             inlines: &mut self.inlines,
             ahs: &mut self.ahs,
+            srqs: &mut self.srqs,
             events: &mut self.events,
             held: &mut [],
             held_bytes: &mut [],
@@ -171,6 +179,8 @@ pub struct Limits {
     pub inlines: usize,
     /// Address handles.
     pub ahs: usize,
+    /// Shared receive queues.
+    pub srqs: usize,
     /// Events.
     pub events: usize,
 }
@@ -189,6 +199,7 @@ impl Limits {
         sges: 4096,
         inlines: 1024,
         ahs: 64,
+        srqs: 16,
         events: 4096,
     };
 }
@@ -210,6 +221,7 @@ pub struct HeapStorage {
     sges: Box<[SgeSlot]>,
     inlines: Box<[InlineSlot]>,
     ahs: Box<[AhSlot]>,
+    srqs: Box<[SrqSlot]>,
     events: Box<[Option<Event>]>,
     held: Box<[HeldSlot]>,
     held_bytes: Box<[u8]>,
@@ -234,6 +246,7 @@ impl HeapStorage {
             sges: vec![SgeSlot::EMPTY; limits.sges].into(),
             inlines: vec![InlineSlot::EMPTY; limits.inlines].into(),
             ahs: vec![AhSlot::EMPTY; limits.ahs].into(),
+            srqs: vec![SrqSlot::EMPTY; limits.srqs].into(),
             events: vec![None; limits.events].into(),
             held: Box::default(),
             held_bytes: Box::default(),
@@ -264,6 +277,7 @@ impl HeapStorage {
             sges: &mut self.sges,
             inlines: &mut self.inlines,
             ahs: &mut self.ahs,
+            srqs: &mut self.srqs,
             events: &mut self.events,
             held: &mut self.held,
             held_bytes: &mut self.held_bytes,

@@ -14,7 +14,8 @@ impl Engine<'_> {
     /// A new queue pair, in [`QpState::Reset`].
     ///
     /// # Errors
-    /// [`QpError::Service`], [`QpError::NoSlot`] and [`QpError::UnknownCq`].
+    /// [`QpError::Service`], [`QpError::NoSlot`], [`QpError::UnknownCq`] and
+    /// [`QpError::UnknownSrq`].
     pub fn create_qp(&mut self, init: &QpInit, entropy: &mut impl Entropy) -> Result<Qpn, QpError> {
         if !matches!(init.service, Service::Rc | Service::Uc | Service::Ud) {
             return Err(QpError::Service);
@@ -51,6 +52,9 @@ impl Engine<'_> {
         if !self.cqs.contains(init.send_cq) || !self.cqs.contains(init.recv_cq) {
             return Err(QpError::UnknownCq);
         }
+        if init.srq.is_some_and(|srq| self.srqs.get(srq).is_none()) {
+            return Err(QpError::UnknownSrq);
+        }
         let index = self.qps.take().ok_or(QpError::NoSlot)?;
         let shard_bits = u32::from(self.config.shard_bits.min(6));
         let low_bits = self.slot_bits + shard_bits;
@@ -82,8 +86,12 @@ impl Engine<'_> {
             max_recv_sge: init.max_recv_sge,
             max_inline_data: init.max_inline_data,
             read_pace: Bucket::new(self.config.read_rate, self.now),
+            srq: init.srq,
             ..QpSlot::EMPTY
         };
+        if let Some(srq) = init.srq {
+            self.srqs.join(srq);
+        }
         Ok(qpn)
     }
 
@@ -96,6 +104,9 @@ impl Engine<'_> {
         self.reset(slot);
         if let Some(qp) = self.qps.get_mut(slot) {
             qp.live = false;
+            if let Some(srq) = qp.srq.take() {
+                self.srqs.leave(srq);
+            }
         }
         if qpn == Qpn::GSI {
             self.gsi = Link::NONE;

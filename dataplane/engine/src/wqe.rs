@@ -4,6 +4,7 @@ use roce_codec::ib::{Msn, Psn};
 
 use crate::ah::UdAddress;
 use crate::engine::Engine;
+use crate::memory::Pd;
 use crate::pool::{Link, Linked};
 use crate::sge::Local;
 use crate::wr::WrOpcode;
@@ -57,11 +58,13 @@ pub struct RecvWqe {
     pub(crate) link: Link,
     pub(crate) wr_id: u64,
     pub(crate) local: Local,
+    /// Whose memory it is: the protection domain of the queue it was posted to.
+    pub(crate) pd: Pd,
 }
 
 impl RecvWqe {
     /// An empty slot.
-    pub const EMPTY: Self = Self { link: Link::NONE, wr_id: 0, local: Local::EMPTY };
+    pub const EMPTY: Self = Self { link: Link::NONE, wr_id: 0, local: Local::EMPTY, pd: Pd(0) };
 }
 
 impl Linked for RecvWqe {

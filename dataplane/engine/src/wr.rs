@@ -247,6 +247,10 @@ pub enum PostError {
     TooManySges,
     /// More inline data than the queue pair was created for, or where an answer is to be placed.
     Inline,
+    /// The queue pair's receives come from a shared receive queue.
+    SharedReceives,
+    /// No such shared receive queue.
+    UnknownSrq,
     /// A datagram without destination or with an address handle that is gone, or a destination on
     /// a connection.
     Address,
@@ -263,6 +267,8 @@ impl fmt::Display for PostError {
             Self::Service => "the queue pair's service does not have the operation",
             Self::TooManySges => "more scatter-gather elements than the queue pair was created for",
             Self::Inline => "inline data too long, or where an answer is to be placed",
+            Self::SharedReceives => "the queue pair's receives come from a shared receive queue",
+            Self::UnknownSrq => "no such shared receive queue",
             Self::Address => "a destination on a connection, or none for a datagram",
             Self::RdAtomic => "no READ or atomic may be outstanding on this queue pair",
         })

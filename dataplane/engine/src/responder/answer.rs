@@ -258,8 +258,11 @@ impl Engine<'_> {
     ) -> Option<Transmit> {
         let qp = self.qps.get(slot)?;
         if ext.aeth.is_none() {
-            // IBTA 9.7.7.2.
-            let credits = Credits::of_receives(qp.receives.len());
+            // IBTA 9.7.7.2: receives that others may take, too, are no credits of this one's.
+            let credits = match qp.srq {
+                Some(_) => Credits::NONE,
+                None => Credits::of_receives(qp.receives.len()),
+            };
             ext.aeth = Some(qp.aeth(Syndrome::ack(credits)));
         }
         let mut bth = Bth::new(opcode, qp.dest_qpn, psn);

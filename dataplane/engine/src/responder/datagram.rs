@@ -31,10 +31,9 @@ impl Engine<'_> {
         if length::packet(request.info.position, request.len, Some(qp.path_mtu)).fault().is_some() {
             return Err(DropReason::Refused);
         }
-        let Some(index) = qp.receives.head().index() else {
+        let Some(index) = self.next_receive(slot) else {
             return Err(DropReason::ReceiverNotReady);
         };
-        let pd = qp.pd;
         let Some(wqe) = self.recvs.get(index).copied() else {
             return Err(DropReason::ReceiverNotReady);
         };
@@ -44,9 +43,16 @@ impl Engine<'_> {
             return Err(DropReason::Refused);
         }
         let area = GrhArea::of(request.frame);
-        let placed = self.scatter(pd, &wqe.local, 0, GRH_LEN, [&area.0, &[]], backing)
-            && self.scatter(pd, &wqe.local, GRH_LEN, request.len, request.frame.payload(), backing);
-        self.pop_receive(slot);
+        let placed = self.scatter(wqe.pd, &wqe.local, 0, GRH_LEN, [&area.0, &[]], backing)
+            && self.scatter(
+                wqe.pd,
+                &wqe.local,
+                GRH_LEN,
+                request.len,
+                request.frame.payload(),
+                backing,
+            );
+        self.take_receive(slot);
         self.free_recv(index);
         if !placed {
             // IBTA 9.9.3.1.1, class A: our own fault.

@@ -22,7 +22,7 @@ impl Engine<'_> {
     ) -> Result<(), Refusal> {
         let Request { info, len, .. } = *request;
         if info.position.starts()
-            && let Some(index) = self.pop_receive(slot)
+            && let Some(index) = self.take_receive(slot)
             && let Some(qp) = self.qps.get_mut(slot)
         {
             qp.responder.message = Message::Send { receive: Link::to(index), filled: 0 };
@@ -46,7 +46,7 @@ impl Engine<'_> {
                 Refusal::NakReceive(NakCode::RemoteAccessError, WcStatus::RemoteInvalidate)
             })?;
         }
-        if !self.scatter(pd, &wqe.local, filled, len, request.frame.payload(), backing) {
+        if !self.scatter(wqe.pd, &wqe.local, filled, len, request.frame.payload(), backing) {
             let code = NakCode::RemoteOperationalError;
             return Err(Refusal::NakReceive(code, WcStatus::LocalProtection));
         }
@@ -115,7 +115,7 @@ impl Engine<'_> {
             self.events.push(Event::RemoteWrite { qp: qp.qpn, va: start, len: total });
         }
         if info.has_immediate()
-            && let Some(index) = self.pop_receive(slot)
+            && let Some(index) = self.take_receive(slot)
         {
             let wr_id = self.free_recv(index).map_or(0, |wqe| wqe.wr_id);
             self.complete_message(slot, request, wr_id, WcOpcode::RecvRdmaWithImm, total);

@@ -275,7 +275,7 @@ impl Engine<'_> {
             Operation::Write => info.position.ends() && info.has_immediate(),
             _ => false,
         };
-        if takes_receive && qp.receives.len() == 0 {
+        if takes_receive && self.next_receive(slot).is_none() {
             return Err(Refusal::NotReady);
         }
         // IBTA 9.7.4.1.5: a key goes when the answers that need it are out; the peer may send it again then.

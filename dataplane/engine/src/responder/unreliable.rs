@@ -52,7 +52,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Forgets the message in progress. Its receive waits for the next one.
+    /// Forgets the message in progress. Its receive waits for the next one; a shared one stays the
+    /// queue pair's, since it was taken (IBTA 10.2.9).
     fn abandon(&mut self, slot: u32) {
         if let Some(index) = self.take_message_receive(slot)
             && let Some(qp) = self.qps.get_mut(slot)

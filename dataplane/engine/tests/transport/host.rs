@@ -9,7 +9,7 @@ use roce_codec::icrc::Icrc;
 use roce_engine::{
     Access, Addr, AtomicOp, Backing, BackingFault, Config, Cq, Engine, Event, HeapStorage, Limits,
     ModifyQp, Mr, MrAttr, NextHop, Path, Pd, Placement, QpInit, Rate, Recovery, RecvWr, RtrAttr,
-    RtsAttr, SeededEntropy, SendWr, Sge, Wc, WrOpcode,
+    RtsAttr, SeededEntropy, SendWr, Sge, Srq, SrqInit, Wc, WrOpcode,
 };
 
 /// Where a host's one region lies, and how long it is.
@@ -100,6 +100,8 @@ pub(crate) struct Setup {
     /// Packets that can be held behind gaps.
     pub(crate) held: usize,
     pub(crate) read_rate: Rate,
+    /// Whether receives come from a shared queue, of eight.
+    pub(crate) srq: bool,
 }
 
 impl Setup {
@@ -122,6 +124,7 @@ impl Setup {
         recovery: Recovery::GoBackN,
         held: 16,
         read_rate: Rate::UNLIMITED,
+        srq: false,
     };
 
     pub(crate) fn addresses(&self) -> [IpAddr; 2] {
@@ -142,6 +145,7 @@ pub(crate) struct Host {
     pub(crate) mr: Mr,
     pub(crate) cq: Cq,
     pub(crate) recv_cq: Cq,
+    pub(crate) srq: Option<Srq>,
     pub(crate) qp: Qpn,
 }
 
@@ -158,8 +162,8 @@ impl Host {
             ahs: 4,
             sges: 16,
             inlines: 16,
+            srqs: 2,
             events: 64,
-            ..Limits::SMALL
         };
         let storage = HeapStorage::new(&limits).with_held(setup.held, PathMtu::Mtu4096);
         let storage = Box::leak(Box::new(storage));
@@ -182,7 +186,10 @@ impl Host {
             backing: Addr { region: 0, offset: 0 },
         };
         let mr = engine.register_mr(&attr, &mut entropy).unwrap();
+        let srq_init = SrqInit { pd, max_wr: 8, max_sge: 3 };
+        let srq = setup.srq.then(|| engine.create_srq(&srq_init).unwrap());
         let init = QpInit {
+            srq,
             max_send_wr: 64,
             max_recv_wr: 64,
             max_send_sge: 5,
@@ -192,7 +199,7 @@ impl Host {
             ..QpInit::new(setup.service, pd, cq, recv_cq)
         };
         let qp = engine.create_qp(&init, &mut entropy).unwrap();
-        Self { engine, memory: Memory::new(), entropy, pd, mr, cq, recv_cq, qp }
+        Self { engine, memory: Memory::new(), entropy, pd, mr, cq, recv_cq, srq, qp }
     }
 
     pub(crate) fn init(&mut self, setup: &Setup) {

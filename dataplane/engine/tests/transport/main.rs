@@ -26,6 +26,7 @@ mod responder;
 mod retries;
 mod selective;
 mod sges;
+mod srq;
 mod states;
 mod ud;
 mod unreliable;
