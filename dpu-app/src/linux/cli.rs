@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use roce_engine::{Rate, Recovery};
 
 use super::demo::demo;
 use super::fault_spec::FaultSpec;
@@ -100,6 +101,16 @@ pub struct ServeArgs {
     #[arg(long, value_name = "BYTES")]
     pub path_mtu: Option<u32>,
 
+    /// What to do with packets behind one that is missing: drop them, or hold up to 4096 of them and
+    /// run them once it has come.
+    #[arg(long, value_enum, default_value_t = RecoveryMode::GoBackN)]
+    pub recovery: RecoveryMode,
+
+    /// Answer READs with no more than this many bytes a second for each queue pair. A suffix K, M or
+    /// G multiplies. Without limit unless given.
+    #[arg(long, value_name = "BYTES", value_parser = parse_rate)]
+    pub read_rate: Option<Rate>,
+
     /// When a client is done, write the memory it reached to this directory, which is made if
     /// need be: a file for each queue pair, and index.jsonl.
     #[arg(long, value_name = "DIR")]
@@ -119,6 +130,26 @@ pub struct ServeArgs {
     pub spin: u64,
 }
 
+/// [`Recovery`] by the words of the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RecoveryMode {
+    /// Drop them; the client sends them again.
+    GoBackN,
+    /// Hold them.
+    SelectiveAccept,
+}
+
+impl RecoveryMode {
+    /// In the engine's terms.
+    #[must_use]
+    pub const fn recovery(self) -> Recovery {
+        match self {
+            Self::GoBackN => Recovery::GoBackN,
+            Self::SelectiveAccept => Recovery::SelectiveAccept,
+        }
+    }
+}
+
 const SERVE_HELP: &str = "\
 Services: write_bw read_bw send_bw atomic_bw write_lat read_lat send_lat atomic_lat, as perftest's
 ib_ programs without -R. The TCP port is 18515 unless given; clients name it with -p. Several
@@ -135,20 +166,31 @@ Example, and what to run at the client:
 
 Privileges: packet:IF needs CAP_NET_RAW; af-xdp:IF needs CAP_NET_RAW, CAP_NET_ADMIN and CAP_BPF.";
 
-fn parse_region_size(text: &str) -> Result<u32, String> {
+/// A number, with a suffix that multiplies by a power of two.
+fn parse_bytes(text: &str) -> Option<u64> {
     let (digits, shift) = match text.strip_suffix(['K', 'M', 'G']) {
         Some(digits) if text.ends_with('K') => (digits, 10),
         Some(digits) if text.ends_with('M') => (digits, 20),
         Some(digits) => (digits, 30),
         None => (text, 0),
     };
-    digits
-        .parse::<u64>()
-        .ok()
-        .and_then(|number| number.checked_mul(1 << shift))
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+fn parse_region_size(text: &str) -> Result<u32, String> {
+    parse_bytes(text)
         .filter(|bytes| (4096..=1 << 31).contains(bytes))
         .and_then(|bytes| u32::try_from(bytes).ok())
         .ok_or_else(|| "from 4096 (4K) to 2147483648 (2G) bytes".to_owned())
+}
+
+fn parse_rate(text: &str) -> Result<Rate, String> {
+    let bytes = parse_bytes(text).filter(|bytes| *bytes > 0);
+    // The poll loop may be away for a millisecond.
+    let burst = |bytes: u64| u32::try_from(bytes / 1000).unwrap_or(u32::MAX);
+    bytes
+        .map(|bytes| Rate { bytes_per_second: bytes, burst: burst(bytes) })
+        .ok_or_else(|| "bytes a second, at least 1".to_owned())
 }
 
 impl Cli {
@@ -182,6 +224,16 @@ mod tests {
         assert_eq!(parse_region_size("2G"), Ok(1 << 31));
         for wrong in ["", "K", "4095", "3G", "-1", "1.5M", "16m", "99999999999999999999G"] {
             assert!(parse_region_size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn rates() {
+        let rate = |bytes_per_second, burst| Ok(Rate { bytes_per_second, burst });
+        assert_eq!(parse_rate("1"), rate(1, 0));
+        assert_eq!(parse_rate("2G"), rate(2 << 30, 2_147_483));
+        for wrong in ["", "0", "-1", "1.5M", "fast"] {
+            assert!(parse_rate(wrong).is_err(), "{wrong}");
         }
     }
 }

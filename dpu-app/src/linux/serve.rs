@@ -7,7 +7,7 @@ use roce_codec::ib::PathMtu;
 use roce_dataplane::neighbour::Neighbours;
 use roce_dataplane::poll::turn;
 use roce_dataplane::port::Port;
-use roce_engine::{Config, Engine, HeapStorage, Limits};
+use roce_engine::{Config, Engine, HeapStorage, Limits, Rate, Recovery};
 
 use super::cli::ServeArgs;
 use super::clock::{Clock, unix_ns};
@@ -34,6 +34,9 @@ const LIMITS: Limits = Limits {
     ..Limits::SMALL
 };
 const CQES: u32 = 256 * 512;
+/// Packets held behind gaps, and by one queue pair: what rxe may have in flight.
+const HELD: usize = 4096;
+const HELD_PER_QP: u32 = 512;
 /// Peers at a time.
 const NEXT_HOPS: u16 = 256;
 
@@ -54,8 +57,16 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<()> {
     let host = Host::new(addresses, hops);
     let dump = args.dump_memory.as_deref().map(MemoryDump::create).transpose()?;
 
-    let mut storage = HeapStorage::new(&LIMITS);
-    let config = Config { max_path_mtu: path_mtu, ..Config::DEFAULT };
+    let recovery = args.recovery.recovery();
+    let held = if recovery == Recovery::SelectiveAccept { HELD } else { 0 };
+    let mut storage = HeapStorage::new(&LIMITS).with_held(held, path_mtu);
+    let config = Config {
+        max_path_mtu: path_mtu,
+        recovery,
+        held_per_qp: HELD_PER_QP,
+        read_rate: args.read_rate.unwrap_or(Rate::UNLIMITED),
+        ..Config::DEFAULT
+    };
     let engine = Engine::new(config, storage.lend());
     let mut server = Server::new(engine, host, path_mtu, args.region_size, dump, CQES)?;
     for service in &args.services {

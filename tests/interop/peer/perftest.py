@@ -158,6 +158,16 @@ def lossy():
     return scenarios
 
 
+def selective():
+    """Loss, and a responder that holds what is behind a gap. SENDs are of one packet: see faults()."""
+    runs = (("write_bw", "tap", 65536, 60), ("read_bw", "veth", 3000, 700),
+            ("send_bw", "tap", 1024, 2500), ("atomic_bw", "veth", 8, 700))
+    return [Scenario(f"selective-{program}", attachment,
+                     (Client(program, 1024, size, "ipv4", iterations, FAULT_TIMEOUT),),
+                     LOSS.format(seed=number + 21), 120, serve=("--recovery", "selective-accept"))
+            for number, (program, attachment, size, iterations) in enumerate(runs)]
+
+
 def hostile():
     """Every program in turn, while somebody else sends the responder mutated frames."""
     clients = tuple(Client(program, 1024, 4096, iterations=200) for program in PROGRAMS if program != "write_lat")

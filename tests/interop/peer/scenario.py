@@ -59,6 +59,8 @@ class Scenario:
     """Clients in the guest against one responder; or, with `ours` "client", one client of ours against a server in the
     guest. `fault` is what our port injects; `seconds` bounds each client.
 
+    `serve` are further words for roce-responder's command line.
+
     The clients run one after another, or all at once where `together` is set. With `hostile`, roce-hostile sends its
     frames meanwhile. A client has
 
@@ -87,6 +89,7 @@ class Scenario:
     hostile: bool = False
     kernel: str = "stock"
     ours: str = "server"
+    serve: tuple = ()
 
     @property
     def services(self):

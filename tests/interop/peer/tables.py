@@ -7,6 +7,7 @@ TABLES = (
     perftest.options,
     perftest.faults,
     perftest.lossy,
+    perftest.selective,
 )
 
 

@@ -58,7 +58,7 @@ class Responder:
         place = self.place(scenario, directory)
         self._directory, self._interface, self._services = directory, place.interface, len(scenario.services)
         command = lab.dying_with_us("ip", "netns", "exec", self._lab.near, self._binary) + [
-            "serve", *place.words(), "--dump-memory", f"{directory}/memory"]
+            "serve", *place.words(), "--dump-memory", f"{directory}/memory", *scenario.serve]
         for service in scenario.services:
             command += ["--service", service]
         if scenario.hostile:

@@ -1,7 +1,7 @@
 //! What a peer's READs can cost: answers at a rate, and no more of them than asked for.
 
-use roce_codec::ib::{Opcode, Psn};
-use roce_engine::{DropReason, HwCounter, QpError, Rate, WrOpcode};
+use roce_codec::ib::{Opcode, Psn, RKey};
+use roce_engine::{DropReason, HwCounter, QpError, Rate, Recovery, WrOpcode};
 
 use crate::host::{Setup, VA};
 use crate::lone::{Lone, PEER_QPN};
@@ -153,5 +153,42 @@ fn atomics_repeated_a_thousand_times() {
     assert_eq!(lone.host.word(0), 1);
     for _ in 0..10 {
         assert_eq!(lone.answers(add.clone()).len(), 1);
+    }
+}
+
+/// What a packet can make the responder send, at most: ARCHITECTURE.md's table.
+#[test]
+fn what_a_packet_costs() {
+    let rkey = Lone::new().rkey();
+    let write = |psn| Packet::new(Opcode::RC_RDMA_WRITE_ONLY, psn).reth(VA, rkey, 1).payload(&[1]);
+    let send = |psn| Packet::new(Opcode::RC_SEND_ONLY, psn).ask();
+    let read = |psn, len| Packet::read(psn, VA, rkey, len);
+    let atomic = Packet::fetch_add(100, VA, rkey, 1);
+    let foreign = Packet { addresses: Some(["10.0.0.1".parse().unwrap(); 2]), ..write(100).ask() };
+    for (packet, most) in [
+        (write(100).ask(), 1),
+        (write(100), 0),
+        // A gap, a duplicate, no receive, a key that nobody has.
+        (write(101), 1),
+        (write(99), 1),
+        (send(100), 1),
+        (Packet::read(100, VA + 1, RKey(1), 64 * 1024), 1),
+        (atomic.clone(), 1),
+        (read(100, 0), 1),
+        (read(100, 64 * 1024), 64),
+        // Unknown duplicates of what is kept, answers to nothing, and what is none of the peer's.
+        (read(99, 1024), 0),
+        (Packet { psn: Psn::new(99), ..atomic }, 0),
+        (Packet::answer(5000, 0x60, 0), 0),
+        (foreign, 0),
+    ] {
+        for recovery in [Recovery::GoBackN, Recovery::SelectiveAccept] {
+            let mut lone = Lone::with(Setup { recovery, ..Setup::DEFAULT });
+            assert_eq!(lone.answers(packet.clone()).len(), most, "{packet:?}");
+        }
+        // However often it comes at once: what is owed is owed once.
+        let mut lone = Lone::new();
+        lone.burst(&vec![packet.clone(); 30]);
+        assert!(lone.sends().len() <= most.max(1), "{packet:?}");
     }
 }
