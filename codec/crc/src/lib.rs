@@ -156,13 +156,16 @@ pub trait Crc32: Clone {
     ///
     /// They should be of one length. If they are not, only the length of the shorter is copied and fed, and
     /// what lies beyond in `dst` stays as it was. Returns the count of bytes copied.
+    ///
+    /// What is fed is what was copied: an implementation takes each byte of `src` once. `src` may be memory that
+    /// peers are shown while a program writes it.
     fn copy_update(&mut self, dst: &mut [u8], src: &[u8]) -> usize {
         let len = dst.len().min(src.len());
         // Compiled to `memcpy`, like `copy_from_slice`, whose check of the lengths stays in at opt-level z.
         for (to, from) in dst.iter_mut().zip(src) {
             *to = *from;
         }
-        self.update(src.get(..len).unwrap_or_default());
+        self.update(dst.get(..len).unwrap_or_default());
         len
     }
 

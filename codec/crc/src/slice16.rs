@@ -38,9 +38,10 @@ pub(crate) fn run<const COPY: bool, const MASK: bool>(
     let mut blocks_to = blocks_to.iter_mut();
     let mut ones = ones.as_chunks::<16>().0.iter();
     for from in blocks {
-        let mut block = words(from);
+        let bytes = *from;
+        let mut block = words(&bytes);
         if COPY && let Some(to) = blocks_to.next() {
-            *to = *from;
+            *to = bytes;
         }
         if MASK && let Some(ones) = ones.next() {
             for (word, ones) in block.iter_mut().zip(words(ones)) {
@@ -52,6 +53,8 @@ pub(crate) fn run<const COPY: bool, const MASK: bool>(
     if COPY {
         partial::copy(tail_to, tail);
     }
+    // What was copied is what counts.
+    let tail = if COPY { &*tail_to } else { tail };
     if MASK && let Some(ones) = ones.next() {
         let masked = (partial::load(tail) | u128::from_le_bytes(*ones)).to_le_bytes();
         update_tail(register, masked.get(..tail.len()).unwrap_or_default())

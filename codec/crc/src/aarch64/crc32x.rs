@@ -22,7 +22,7 @@ pub(super) fn run<const COPY: bool, const MASK: bool>(
     for from in blocks {
         let mut block = u128::from_le_bytes(*from);
         if COPY && let Some(to) = blocks_to.next() {
-            *to = *from;
+            *to = block.to_le_bytes();
         }
         if MASK && let Some(ones) = ones.next() {
             block |= u128::from_le_bytes(*ones);
@@ -32,6 +32,8 @@ pub(super) fn run<const COPY: bool, const MASK: bool>(
     if COPY {
         partial::copy(tail_to, tail);
     }
+    // What was copied is what counts.
+    let tail = if COPY { &*tail_to } else { tail };
     if MASK && let Some(ones) = ones.next() {
         let masked = (partial::load(tail) | u128::from_le_bytes(*ones)).to_le_bytes();
         update_tail(register, &masked[..tail.len()])

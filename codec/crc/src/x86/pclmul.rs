@@ -126,6 +126,8 @@ pub(super) fn end<const COPY: bool, const MASK: bool>(
         if COPY {
             partial::copy(tail_to, tail);
         }
+        // What was copied is what counts.
+        let tail = if COPY { &*tail_to } else { tail };
         sum = multiply_add(lead.take_partial::<MASK>(tail), load_pair(pair), sum);
     }
     reduce(sum)
