@@ -119,9 +119,25 @@ impl FrameBuilder {
         out: &mut [u8],
         fill: impl FnOnce(&mut [u8], &mut Icrc<C>) -> R,
     ) -> Result<(usize, R), EmitError> {
+        self.emit_ext_with(&self.ext, payload_len, out, fill)
+    }
+
+    /// As [`FrameBuilder::emit_with`], with these extension headers instead of its own: they need
+    /// not be moved to where the builder is.
+    ///
+    /// # Errors
+    /// [`EmitError`]; `out` may be partly written.
+    #[inline(always)]
+    pub fn emit_ext_with<C: Crc32, R>(
+        &self,
+        ext: &ExtHeaders,
+        payload_len: usize,
+        out: &mut [u8],
+        fill: impl FnOnce(&mut [u8], &mut Icrc<C>) -> R,
+    ) -> Result<(usize, R), EmitError> {
         let link_len = self.ethernet.map_or(0, |ethernet| ethernet.header_len());
         let ip_len = self.ip.header_len();
-        let body = Body { bth: &self.bth, ext: &self.ext, pad: self.pad, payload_len };
+        let body = Body { bth: &self.bth, ext, pad: self.pad, payload_len };
         let around = link_len + ip_len + Udp::LEN + body.around_payload();
         // A length that no buffer has, should the caller have reckoned wrong.
         let needed = payload_len.saturating_add(around);

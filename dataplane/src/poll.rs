@@ -53,14 +53,12 @@ pub fn turn<P: Port, B: Backing, H: NextHops>(
     let mut tokens = RxBurst::new();
     let received = port.rx_burst(&mut tokens);
     if !tokens.is_empty() {
-        let burst: Vec<Rx<'_>, BURST> = tokens
-            .iter()
-            .map(|token| Rx {
-                segments: port.frame(token),
-                start: Start::Ethernet,
-                icrc_verified: token.meta.icrc_verified,
-            })
-            .collect();
+        let mut burst = Vec::<_, BURST>::new();
+        burst.extend(tokens.iter().map(|token| Rx {
+            segments: port.frame(token),
+            start: Start::Ethernet,
+            icrc_verified: token.meta.icrc_verified,
+        }));
         engine.handle_burst(now, &burst, backing);
     }
     for token in tokens {
@@ -76,7 +74,8 @@ pub fn turn<P: Port, B: Backing, H: NextHops>(
             turn.more = true;
             break;
         };
-        let Some(transmit) = engine.poll_transmit(now) else { break };
+        let transmit = engine.poll_transmit(now);
+        let Some(transmit) = &transmit else { break };
         let Some((dst, vlans)) = hops.link(transmit.path.next_hop) else {
             turn.unresolved += 1;
             continue;
@@ -86,7 +85,7 @@ pub fn turn<P: Port, B: Backing, H: NextHops>(
                 port.tx_commit(len);
                 turn.sent += 1;
             }
-            Err(TransmitError::Backing(_)) => engine.transmit_failed(&transmit),
+            Err(TransmitError::Backing(_)) => engine.transmit_failed(transmit),
             // The engine keeps payloads within the path MTU and a port takes MAX_FRAME bytes.
             Err(error) => debug_assert!(false, "{error}"),
         }

@@ -28,6 +28,13 @@ FOR_BOUND = {
 }
 # Functions that take a closure: {C} is a type of FOR_BOUND["Crc32"].
 BY_HAND = {
+    "roce_codec::FrameBuilder::emit_ext_with": """
+        (|builder: &roce_codec::FrameBuilder, len: usize, out: &mut [u8]| {{
+            builder.emit_ext_with::<{C}, usize>(&builder.ext, len, out, |room, icrc| {{
+                icrc.update(room);
+                room.len()
+            }})
+        }}) as fn(&roce_codec::FrameBuilder, usize, &mut [u8]) -> _ as *const ()""",
     "roce_codec::FrameBuilder::emit_with": """
         (|builder: &roce_codec::FrameBuilder, len: usize, out: &mut [u8]| {{
             builder.emit_with::<{C}, usize>(len, out, |room, icrc| {{

@@ -162,15 +162,13 @@ impl<'s> Host<'s> {
     pub(crate) fn turn<B: Backing>(&mut self, burst: &[Vec<u8>], backing: &B) -> usize {
         // Turns are this far apart at the rates measured here.
         self.now = self.now.add_ns(4000);
-        let burst: heapless::Vec<Rx<'_>, BURST> = burst
-            .iter()
-            .map(|frame| Rx {
-                segments: [frame, &[]],
-                start: Start::Ethernet,
-                icrc_verified: false,
-            })
-            .collect();
-        self.engine.handle_burst(self.now, &burst, backing);
+        let mut frames = heapless::Vec::<_, BURST>::new();
+        frames.extend(burst.iter().map(|frame| Rx {
+            segments: [frame, &[]],
+            start: Start::Ethernet,
+            icrc_verified: false,
+        }));
+        self.engine.handle_burst(self.now, &frames, backing);
         let _ = self.engine.handle_timeout(self.now);
         self.transmit(backing)
     }
@@ -178,7 +176,9 @@ impl<'s> Host<'s> {
     /// Writes what there is to send; says how many frames.
     pub(crate) fn transmit<B: Backing>(&mut self, backing: &B) -> usize {
         let mut sent = 0;
-        while let Some(transmit) = self.engine.poll_transmit(self.now) {
+        loop {
+            let transmit = self.engine.poll_transmit(self.now);
+            let Some(transmit) = &transmit else { break };
             let len = transmit.emit::<Crc, B>(&self.engine, &LINK, backing, self.ring.slot());
             len.expect("there is room");
             sent += 1;

@@ -203,25 +203,36 @@ impl<'s> Engine<'s> {
 
     /// The next packet to send. Acknowledgements come first, then queue pairs take turns. A packet
     /// must have left its memory before the next call: an unreliable request completes there.
+    #[expect(
+        clippy::redundant_pattern_matching,
+        reason = "a method would borrow it: the compiler then builds it elsewhere and moves it"
+    )]
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Transmit> {
         self.advance(now);
+        // What is found is built where it is returned: it is too large to be moved from hand to
+        // hand for each packet.
+        let mut transmit = None;
         while let Some(slot) = self.ready.front(Class::Control) {
             self.ready.pop(Class::Control);
-            if let Some(transmit) = self.acknowledgement(slot) {
+            transmit = self.acknowledgement(slot);
+            if matches!(transmit, Some(_)) {
                 self.counters.count(crate::HwCounter::SentPackets);
-                return Some(transmit);
+                return transmit;
             }
         }
         while let Some(slot) = self.ready.front(Class::Data) {
-            let transmit = self.next_response(slot).or_else(|| self.next_request(slot));
-            if let Some(transmit) = transmit {
-                self.ready.charge(64 + usize::try_from(transmit.body.len()).unwrap_or(0));
+            transmit = self.next_response(slot);
+            if matches!(transmit, None) {
+                transmit = self.next_request(slot);
+            }
+            if let Some(Transmit { body, .. }) = transmit {
+                self.ready.charge(64 + usize::try_from(body.len()).unwrap_or(0));
                 self.counters.count(crate::HwCounter::SentPackets);
-                return Some(transmit);
+                break;
             }
             self.ready.pop(Class::Data);
         }
-        None
+        transmit
     }
 
     /// Tells the engine that the memory behind a packet from [`Engine::poll_transmit`] could not

@@ -153,13 +153,13 @@ impl Transmit {
                 checksum: 0,
             },
             bth: self.bth,
-            ext: self.ext,
+            ext: ExtHeaders::NONE,
             pad: [0; 3],
         };
         let len = usize::try_from(self.body.len()).unwrap_or(usize::MAX);
         builder.set_payload_len(len).map_err(TransmitError::Emit)?;
         let (written, filled) = builder
-            .emit_with::<C, _>(len, out, |room, icrc| match self.body {
+            .emit_ext_with::<C, _>(&self.ext, len, out, |room, icrc| match self.body {
                 Body::Empty => Ok(()),
                 Body::Region { addr, .. } => backing.read_crc(addr, room, icrc),
                 Body::Gather(gather) => {

@@ -13,7 +13,6 @@ use crate::engine::Engine;
 use crate::event::Event;
 use crate::held::Holding;
 use crate::memory::Access;
-use crate::qp::QpSlot;
 use crate::qp_state::QpState;
 use crate::scheduler::Class;
 use crate::transmit::{Body, Transmit};
@@ -120,8 +119,8 @@ impl Engine<'_> {
         let (pd, mtu) = (qp.pd, qp.path_mtu);
         let replays = self.replays_of(slot);
         // From the slot that is replaced next, the oldest, to the newest.
-        let at = (0..cap)
-            .map(|step| (start + step) % cap)
+        let at = (start..cap)
+            .chain(0..start)
             .find(|at| replays.get(*at).is_some_and(|replay| replay.next.is_some()))?;
         let replay = *replays.get(at)?;
         let psn = replay.next?;
@@ -129,17 +128,18 @@ impl Engine<'_> {
             Kept::Nothing => None,
             Kept::Atomic { original } => {
                 self.answered(slot, at, psn, None);
-                let ext = ExtHeaders {
-                    atomic_ack_eth: Some(AtomicAckEth { original }),
-                    ..ExtHeaders::NONE
-                };
-                self.response(slot, Opcode::RC_ATOMIC_ACKNOWLEDGE, psn, ext, Body::Empty)
+                let mut transmit =
+                    self.response(slot, Opcode::RC_ATOMIC_ACKNOWLEDGE, psn, None, Body::Empty);
+                if let Some(transmit) = &mut transmit {
+                    transmit.ext.atomic_ack_eth = Some(AtomicAckEth { original });
+                }
+                transmit
             }
             Kept::Done(_) => {
                 self.answered(slot, at, psn, None);
                 // IBTA Annex A19.
                 let opcode = Opcode::RC_RDMA_READ_RESPONSE_ONLY;
-                self.response(slot, opcode, psn, ExtHeaders::NONE, Body::Empty)
+                self.response(slot, opcode, psn, None, Body::Empty)
             }
             Kept::Read { rkey, pass, .. } => {
                 let (va, len) = pass.packet(psn, mtu);
@@ -165,7 +165,7 @@ impl Engine<'_> {
                 };
                 let following = (psn != pass.last).then(|| psn.next());
                 self.answered(slot, at, psn, following);
-                self.response(slot, pass.opcode(psn), psn, ExtHeaders::NONE, body)
+                self.response(slot, pass.opcode(psn), psn, None, body)
             }
         }
     }
@@ -239,40 +239,36 @@ impl Engine<'_> {
                 // IBTA 9.7.5.1.2: everything executed so far, not only what asked for it.
                 let psn = qp.responder.newest;
                 self.counters.count(HwCounter::SentAcks);
-                self.response(slot, opcode, psn, ExtHeaders::NONE, Body::Empty)
+                self.response(slot, opcode, psn, None, Body::Empty)
             }
             Answer::Nak(syndrome, psn) => {
-                let ext = ExtHeaders { aeth: Some(qp.aeth(syndrome)), ..ExtHeaders::NONE };
-                self.response(slot, opcode, psn, ext, Body::Empty)
+                self.response(slot, opcode, psn, Some(syndrome), Body::Empty)
             }
         }
     }
 
+    /// An answer with an AETH: of this syndrome, or an ACK's with the credits of today.
+    #[inline]
     fn response(
-        &mut self,
+        &self,
         slot: u32,
         opcode: Opcode,
         psn: Psn,
-        mut ext: ExtHeaders,
+        syndrome: Option<Syndrome>,
         body: Body,
     ) -> Option<Transmit> {
         let qp = self.qps.get(slot)?;
-        if ext.aeth.is_none() {
-            // IBTA 9.7.7.2: receives that others may take, too, are no credits of this one's.
-            let credits = match qp.srq {
+        // IBTA 9.7.7.2: receives that others may take, too, are no credits of this one's.
+        let syndrome = syndrome.unwrap_or_else(|| {
+            Syndrome::ack(match qp.srq {
                 Some(_) => Credits::NONE,
                 None => Credits::of_receives(qp.receives.len()),
-            };
-            ext.aeth = Some(qp.aeth(Syndrome::ack(credits)));
-        }
+            })
+        });
+        let aeth = Aeth { syndrome, msn: qp.responder.msn };
+        let ext = ExtHeaders { aeth: Some(aeth), ..ExtHeaders::NONE };
         let mut bth = Bth::new(opcode, qp.dest_qpn, psn);
         bth.pkey = qp.pkey;
         Some(Transmit { qp: qp.qpn, path: qp.path, bth, ext, body })
-    }
-}
-
-impl QpSlot {
-    const fn aeth(&self, syndrome: Syndrome) -> Aeth {
-        Aeth { syndrome, msn: self.responder.msn }
     }
 }
