@@ -9,7 +9,7 @@ use roce_engine::{Rate, Recovery};
 use super::demo::demo;
 use super::fault_spec::FaultSpec;
 use super::serve::serve;
-use super::service_spec::ServiceSpec;
+use super::served::Served;
 use super::wire::PortSpec;
 
 /// Serves RDMA clients over RoCEv2 without an RDMA NIC or kernel module.
@@ -72,7 +72,7 @@ pub struct ServeArgs {
 
     /// What to serve: `perftest:TEST[:PORT]`; may be given again.
     #[arg(long = "service", value_name = "SERVICE", required = true)]
-    pub services: Vec<ServiceSpec>,
+    pub services: Vec<Served>,
 
     /// Where to listen for clients' TCP connections.
     #[arg(long, value_name = "ADDR", default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]

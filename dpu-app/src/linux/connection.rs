@@ -210,6 +210,10 @@ mod tests {
 
         fn give_region(&mut self, _: Region) {}
 
+        fn is_own(&self, address: IpAddr) -> bool {
+            address.is_loopback()
+        }
+
         fn route(&mut self, _: IpAddr) -> Result<Route, RouteError> {
             Ok(Route { src: IpAddr::from([127, 0, 0, 1]), next_hop: NextHop(0) })
         }

@@ -12,6 +12,7 @@ mod os;
 mod platform;
 mod recorder;
 mod serve;
+mod served;
 mod server;
 pub mod service_spec;
 mod stats;

@@ -64,6 +64,10 @@ impl Platform for Host {
         }
     }
 
+    fn is_own(&self, address: IpAddr) -> bool {
+        self.addresses.contains(&address)
+    }
+
     fn route(&mut self, peer: IpAddr) -> Result<Route, RouteError> {
         let src = source_for(peer, &self.addresses).ok_or(RouteError::NoAddress(peer))?;
         match self.neighbours.resolve(peer, Some(src)) {

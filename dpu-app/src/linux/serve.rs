@@ -7,6 +7,7 @@ use roce_codec::ib::PathMtu;
 use roce_dataplane::neighbour::Neighbours;
 use roce_dataplane::poll::turn;
 use roce_dataplane::port::Port;
+use roce_engine::cm::HeapCmStorage;
 use roce_engine::{Config, Engine, HeapStorage, Limits, Rate, Recovery};
 
 use super::cli::ServeArgs;
@@ -15,6 +16,7 @@ use super::dump::MemoryDump;
 use super::log::say;
 use super::platform::Host;
 use super::recorder::Recorder;
+use super::served::Served;
 use super::server::Server;
 use super::stats::Stats;
 use super::wire::{Stack, Wire};
@@ -37,6 +39,11 @@ const CQES: u32 = 256 * 512;
 /// Packets held behind gaps, and by one queue pair: what rxe may have in flight.
 const HELD: usize = 4096;
 const HELD_PER_QP: u32 = 512;
+/// Connections of the connection manager's, those that have ended a while ago included; services;
+/// answers that wait to be sent.
+const CM_CONNECTIONS: usize = 1024;
+const CM_LISTENERS: usize = 16;
+const CM_ANSWERS: usize = 64;
 /// Peers at a time.
 const NEXT_HOPS: u16 = 256;
 
@@ -59,6 +66,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<()> {
 
     let recovery = args.recovery.recovery();
     let held = if recovery == Recovery::SelectiveAccept { HELD } else { 0 };
+    let mut cm_storage = HeapCmStorage::new(CM_CONNECTIONS, CM_LISTENERS, CM_ANSWERS);
     let mut storage = HeapStorage::new(&LIMITS).with_held(held, path_mtu);
     let config = Config {
         max_path_mtu: path_mtu,
@@ -69,8 +77,15 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<()> {
     };
     let engine = Engine::new(config, storage.lend());
     let mut server = Server::new(engine, host, path_mtu, args.region_size, dump, CQES)?;
+    let mut cm = Vec::new();
     for service in &args.services {
-        server.listen(*service, args.listen)?;
+        match service {
+            Served::Tcp(service) => server.listen(*service, args.listen)?,
+            Served::Cm(service) => cm.push(*service),
+        }
+    }
+    if !cm.is_empty() {
+        server.serve_cm(&cm, cm_storage.lend())?;
     }
     for service in &args.services {
         say(format_args!("{service}: ready"));
@@ -151,5 +166,8 @@ fn run(args: &ServeArgs, server: &mut Server<'_>, stack: &mut Stack) -> u64 {
         }
     }
     server.end_all(clock.now());
-    unresolved
+    // What ends connections goes out.
+    let Server { engine, host, .. } = server;
+    let last = turn(engine, stack, &host.memory, &host.neighbours, clock.now());
+    unresolved + u64::try_from(last.unresolved).unwrap_or(0)
 }

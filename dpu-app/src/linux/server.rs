@@ -5,8 +5,9 @@ use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 
 use anyhow::{Result, bail};
-use roce_codec::ib::{PathMtu, Qpn};
-use roce_engine::{Engine, Event, Instant};
+use roce_codec::ib::PathMtu;
+use roce_engine::cm::CmStorage;
+use roce_engine::{Engine, Instant};
 
 use super::connection::{Connection, End};
 use super::dump::MemoryDump;
@@ -14,6 +15,7 @@ use super::log::say;
 use super::os;
 use super::platform::Host;
 use super::service_spec::ServiceSpec;
+use crate::service::cm::{CmService, CmServices, Gsi};
 use crate::service::{Context, Queues, SessionError, session_of};
 
 /// Clients at a time; a further one is turned away.
@@ -36,6 +38,8 @@ pub(crate) struct Server<'s> {
     region_len: u32,
     listeners: Vec<Listener>,
     clients: Vec<Connection>,
+    /// What is reached by the connection manager, if anything is.
+    cm: Option<CmServices<'s>>,
     dump: Option<MemoryDump>,
     next_id: u32,
     /// Clients that have come and gone.
@@ -76,6 +80,7 @@ impl<'s> Server<'s> {
             region_len,
             listeners: Vec::new(),
             clients: Vec::new(),
+            cm: None,
             dump,
             next_id: 1,
             served: 0,
@@ -114,15 +119,30 @@ impl<'s> Server<'s> {
         Ok(())
     }
 
+    /// Begins to speak to peers by the connection manager, with `services`.
+    pub(crate) fn serve_cm(
+        &mut self,
+        services: &[CmService],
+        storage: CmStorage<'s>,
+    ) -> Result<()> {
+        let gsi = Gsi::new(storage, context!(self, Instant::ZERO))?;
+        let cm = self.cm.insert(CmServices::new(gsi));
+        for service in services {
+            cm.serve(*service).map_err(|error| anyhow::anyhow!("{service}: {error}"))?;
+        }
+        Ok(())
+    }
+
     /// Whether a client is connected.
     pub(crate) fn is_busy(&self) -> bool {
-        !self.clients.is_empty()
+        !self.clients.is_empty() || self.cm.as_ref().is_some_and(|cm| !cm.is_empty())
     }
 
     /// When [`Server::poll_engine`] is due even if no frame comes.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let sessions = self.clients.iter().filter_map(|client| client.session.poll_timeout());
-        sessions.chain(self.engine.poll_timeout()).min()
+        let cm = self.cm.as_ref().and_then(CmServices::poll_timeout);
+        sessions.chain(cm).chain(self.engine.poll_timeout()).min()
     }
 
     /// Passes completions, events and the time on to the sessions; says whether there was any.
@@ -131,6 +151,10 @@ impl<'s> Server<'s> {
         for queue in [self.queues.recv, self.queues.send] {
             while let Some(wc) = self.engine.poll_cq(queue) {
                 any = true;
+                if let Some(cm) = self.cm.as_mut().filter(|_| CmServices::owns(wc.wr_id)) {
+                    cm.handle_completion(&wc, context!(self, now));
+                    continue;
+                }
                 let id = session_of(wc.wr_id);
                 // That of a session that has ended goes nowhere.
                 let Some(index) = self.clients.iter().position(|c| c.session.id() == id) else {
@@ -143,8 +167,13 @@ impl<'s> Server<'s> {
         }
         while let Some(event) = self.engine.poll_event() {
             any = true;
-            let Some(index) = subject(&event)
-                .and_then(|qpn| self.clients.iter().position(|c| c.session.owns(qpn)))
+            if let Some(cm) = &mut self.cm
+                && cm.handle_event(&event, context!(self, now))
+            {
+                continue;
+            }
+            let Some(index) =
+                event.qp().and_then(|qpn| self.clients.iter().position(|c| c.session.owns(qpn)))
             else {
                 continue;
             };
@@ -161,6 +190,16 @@ impl<'s> Server<'s> {
                     result => self.settle(index, result, now),
                 }
             }
+        }
+        self.poll_cm(now) || any
+    }
+
+    fn poll_cm(&mut self, now: Instant) -> bool {
+        let Some(cm) = &mut self.cm else { return false };
+        let any = cm.poll(context!(self, now));
+        while let Some(end) = cm.poll_end() {
+            self.served += 1;
+            say(format_args!("{end}"));
         }
         any
     }
@@ -249,16 +288,9 @@ impl<'s> Server<'s> {
         while let Some(last) = self.clients.len().checked_sub(1) {
             self.end(last, &End::Stopped, now);
         }
-    }
-}
-
-/// The queue pair that an event is about.
-fn subject(event: &Event) -> Option<Qpn> {
-    match event {
-        Event::CommunicationEstablished(qp)
-        | Event::RequestRefused { qp, .. }
-        | Event::RequestFailed { qp, .. }
-        | Event::RemoteWrite { qp, .. } => Some(*qp),
-        _ => None,
+        if let Some(cm) = &mut self.cm {
+            cm.end_all(context!(self, now));
+        }
+        self.poll_cm(now);
     }
 }

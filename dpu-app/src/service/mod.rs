@@ -1,10 +1,12 @@
 //! What is served to peers, whatever it runs on.
 
+pub mod cm;
 mod gid;
 mod hex;
 pub mod memory;
 pub mod perftest;
 pub mod pingpong;
+pub mod rping;
 mod session;
 
 use core::fmt;
@@ -77,6 +79,9 @@ pub trait Platform {
 
     /// Gives a region back. No key of it is alive any more.
     fn give_region(&mut self, region: Region);
+
+    /// Whether an address is one that services are reached at.
+    fn is_own(&self, address: IpAddr) -> bool;
 
     /// The way to `peer`, kept until [`Platform::release_route`].
     ///

@@ -1,6 +1,6 @@
 """Every scenario there is. A table is a function that returns a list of them; a new one gets a line here."""
 
-from . import perftest
+from . import perftest, rdma_cm
 
 TABLES = (
     perftest.covering,
@@ -8,6 +8,8 @@ TABLES = (
     perftest.faults,
     perftest.lossy,
     perftest.selective,
+    rdma_cm.rping,
+    rdma_cm.lossy,
 )
 
 

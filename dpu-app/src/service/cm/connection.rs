@@ -135,7 +135,7 @@ impl Connection {
             ..Accept::new(self.qpn, self.psn)
         };
         let agreed = gsi.cm().accept(context.now, self.id, &accept)?;
-        self.to_rts(&agreed, context)
+        self.connect_qp(&agreed, context)
     }
 
     /// Asks a peer for a connection, as Linux's RDMA CM does: a queue pair in INIT, the REQ on its
@@ -194,11 +194,11 @@ impl Connection {
         gsi: &mut Gsi<'_>,
         context: &mut Context<'_, '_, P>,
     ) -> Result<(), CmServiceError> {
-        self.to_rts(agreed, context)?;
+        self.connect_qp(agreed, context)?;
         Ok(gsi.cm().ready(context.now, self.id, &[])?)
     }
 
-    fn to_rts<P: Platform>(
+    fn connect_qp<P: Platform>(
         &mut self,
         agreed: &QpAttributes,
         context: &mut Context<'_, '_, P>,

@@ -79,8 +79,7 @@ impl<'s> Gsi<'s> {
     ) -> Result<Self, CmServiceError> {
         let random = context.platform.random();
         let guid = u64::from(random.next_u32()) << 32 | u64::from(random.next_u32());
-        let config =
-            CmConfig { max_path_mtu: context.path_mtu, ..CmConfig::new(CaGuid(guid)) };
+        let config = CmConfig { max_path_mtu: context.path_mtu, ..CmConfig::new(CaGuid(guid)) };
         let cm = Cm::new(config, storage, context.platform.random());
         let pd = context.engine.alloc_pd();
         let exposed = Exposed::new(context, pd, REGION_LEN.into(), Access::LOCAL_WRITE)?;

@@ -140,6 +140,14 @@ impl CmService {
         }
     }
 
+    /// Its name.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Rping { .. } => "rping",
+        }
+    }
+
     /// A session for a peer that asks. The request still has to be rejected if this fails.
     pub(super) fn open<P: Platform>(
         &self,

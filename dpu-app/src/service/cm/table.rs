@@ -59,12 +59,23 @@ impl<'s> CmServices<'s> {
         NUMBER | self.next
     }
 
-    /// Takes a session of ours, that has this number.
+    /// Takes a session of ours, that has this number; if there are too many, it is closed.
     ///
     /// # Errors
-    /// The session, if there are too many.
-    pub fn add(&mut self, number: u32, session: AnySession) -> Result<(), AnySession> {
-        self.sessions.push((number, session)).map_err(|(_, session)| session)
+    /// [`CmServiceError::Full`].
+    pub fn add<P: Platform>(
+        &mut self,
+        number: u32,
+        session: AnySession,
+        context: &mut Context<'_, '_, P>,
+    ) -> Result<(), CmServiceError> {
+        if self.sessions.is_full() {
+            session.close(&mut self.gsi, context);
+            return Err(CmServiceError::Full);
+        }
+        // There is room: it was looked at.
+        let _ = self.sessions.push((number, session));
+        Ok(())
     }
 
     /// Sessions there are.
@@ -151,11 +162,7 @@ impl<'s> CmServices<'s> {
         self.gsi.poll(context) || any
     }
 
-    fn handle_notice<P: Platform>(
-        &mut self,
-        notice: &Notice,
-        context: &mut Context<'_, '_, P>,
-    ) {
+    fn handle_notice<P: Platform>(&mut self, notice: &Notice, context: &mut Context<'_, '_, P>) {
         if let What::ConnectRequest(request) | What::SidrRequest(request) = &notice.what {
             self.open(notice, request, context);
             return;
@@ -194,13 +201,13 @@ impl<'s> CmServices<'s> {
         match opened {
             Ok(session) => {
                 // There is room: it was looked at.
-                let _ = self.add(number, session);
+                let _ = self.add(number, session, context);
             }
             Err(error) => {
                 // Where it has been rejected already, this is refused.
                 let reason = RejReason::NO_RESOURCES;
                 let _ = self.gsi.cm().reject(context.now, notice.id, reason, &[], &[]);
-                let service = service.map_or("", |service| service.name());
+                let service = service.map_or("connection manager", |service| service.name());
                 let peer = request.path.dst;
                 let _ = self.ended.push(End { service, peer, count: 0, error: Some(error) });
             }

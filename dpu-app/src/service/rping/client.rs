@@ -87,15 +87,14 @@ impl Client {
         let ClientOptions { peer, port, src_port, .. } = *options;
         let service = RdmaCmServiceId { port_space: PortSpace::TCP, port }.into();
         let ports = (src_port, port);
-        let connection =
-            match Connection::connect(peer, service, ports, &[], &attr, gsi, context) {
-                Ok(connection) => connection,
-                Err(error) => {
-                    source.withdraw(context);
-                    sink.withdraw(context);
-                    return Err(error);
-                }
-            };
+        let connection = match Connection::connect(peer, service, ports, &[], &attr, gsi, context) {
+            Ok(connection) => connection,
+            Err(error) => {
+                source.withdraw(context);
+                sink.withdraw(context);
+                return Err(error);
+            }
+        };
         let client =
             Self { options: *options, connection, source, sink, step: Step::Connecting, pings: 0 };
         match client.source.post_receives(client.connection.qpn(), context) {
