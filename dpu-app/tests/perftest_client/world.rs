@@ -70,6 +70,10 @@ impl Platform for Host {
         self.regions -= 1;
     }
 
+    fn is_own(&self, _: IpAddr) -> bool {
+        true
+    }
+
     fn route(&mut self, peer: IpAddr) -> Result<Route, RouteError> {
         if peer.is_ipv6() {
             return Err(RouteError::NoAddress(peer));
