@@ -197,6 +197,16 @@ impl<'s> CqTable<'s> {
         true
     }
 
+    /// Slots taken.
+    pub(crate) const fn taken(&self) -> u32 {
+        self.pool.taken()
+    }
+
+    /// Completions that wait in all queues.
+    pub(crate) fn waiting(&self) -> u32 {
+        self.queues.iter().map(|queue| queue.list.len()).sum()
+    }
+
     pub(crate) fn pop(&mut self, cq: Cq) -> Option<Wc> {
         let mut list = self.queue_mut(cq)?.list;
         let index = self.pool.pop_front(&mut list)?;

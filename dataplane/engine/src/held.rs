@@ -146,6 +146,11 @@ impl<'s> Held<'s> {
         self.free += 1;
     }
 
+    /// Packets held.
+    pub(crate) const fn taken(&self) -> u32 {
+        self.slots.taken()
+    }
+
     /// Lends the bytes out, to run packets from them; nothing can be held meanwhile.
     pub(crate) fn lend(&mut self) -> &'s mut [u8] {
         core::mem::take(&mut self.bytes)

@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod ah;
+mod audit;
 mod backing;
 pub mod cm;
 mod completer;
@@ -57,6 +58,7 @@ mod wqe;
 mod wr;
 
 pub use ah::{Ah, AhError, AhSlot, UdAddress};
+pub use audit::Discrepancy;
 pub use backing::{Addr, AtomicOp, Backing, BackingFault};
 pub use config::{Config, Entropy, Recovery, SeededEntropy};
 pub use counters::{Counters, DropReason, HwCounter};

@@ -82,6 +82,11 @@ impl<'s, T: Linked> Pool<'s, T> {
         })
     }
 
+    /// How many slots are not in the pool.
+    pub(crate) const fn taken(&self) -> u32 {
+        self.fresh - self.free.len()
+    }
+
     /// Gives a slot back.
     pub(crate) fn give(&mut self, index: u32) {
         let mut free = self.free;

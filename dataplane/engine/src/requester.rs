@@ -1,5 +1,7 @@
 //! The requester: turns send work requests into packets, and sends them again when it must.
 
+mod audit;
+
 use roce_codec::ib::{Bth, Msn, Psn, Service};
 
 use crate::counters::HwCounter;

@@ -61,6 +61,12 @@ impl<'s> Scheduler<'s> {
         self.tail[queue] = Link::to(index);
     }
 
+    /// Whether a queue pair waits for its turn.
+    pub(crate) fn is_queued(&self, index: u32) -> bool {
+        let node = usize::try_from(index).ok().and_then(|index| self.nodes.get(index));
+        node.is_some_and(|node| node.queued.contains(&true))
+    }
+
     /// The queue pair whose turn it is.
     pub(crate) fn front(&self, class: Class) -> Option<u32> {
         self.head[class as usize & 1].index()

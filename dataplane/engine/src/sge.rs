@@ -155,6 +155,21 @@ impl<'s> Locals<'s> {
         }
     }
 
+    /// Slots taken, of lists and of inline data.
+    pub(crate) const fn taken(&self) -> [u32; 2] {
+        [self.sges.taken(), self.inlines.taken()]
+    }
+
+    /// How many slots a work request has, and whether they are of inline data.
+    pub(crate) fn count(&mut self, local: &Local) -> (u32, bool) {
+        let (mut count, mut link) = (0, local.rest);
+        while !link.is_none() {
+            count += 1;
+            link = if local.inline { self.inlines.next(link) } else { self.sges.next(link) };
+        }
+        (count, local.inline)
+    }
+
     /// Bytes `skip..skip + len` of a list, element by element; none of inline data.
     pub(crate) fn pieces(&self, local: &Local, skip: u32, len: u32) -> Pieces<'_, 's> {
         let len = if local.inline { 0 } else { len };

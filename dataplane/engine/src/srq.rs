@@ -123,6 +123,11 @@ impl<'s> SrqTable<'s> {
         (slot.live && slot.generation == srq.generation).then_some(slot)
     }
 
+    /// The receives of the queue that a slot holds; none at the end of the slots.
+    pub(crate) fn receives_in(&self, slot: u32) -> Option<List> {
+        self.pool.get(slot).map(|slot| slot.receives)
+    }
+
     /// A queue pair begins to take from it.
     pub(crate) fn join(&mut self, srq: Srq) {
         if let Some(slot) = self.get_mut(srq) {

@@ -70,7 +70,8 @@ fn citations(text: &str) -> BTreeSet<String> {
             let word = word.trim_end_matches('.');
             let number = word.starts_with(|first: char| first.is_ascii_digit());
             match word {
-                "" | "Vol" | "1" | "chapter" | "table" | "to" | "and" | "ff" => annex = false,
+                "" => {}
+                "Vol" | "1" | "chapter" | "table" | "to" | "and" | "ff" => annex = false,
                 "Annex" => annex = true,
                 word if annex => {
                     found.insert(format!("Annex {word}"));

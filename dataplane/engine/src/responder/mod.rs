@@ -9,6 +9,7 @@
 //! what goes back, [`selective`] runs what was held behind a gap.
 
 mod answer;
+mod audit;
 mod datagram;
 mod execute;
 mod flush;

@@ -52,6 +52,19 @@ fn every_message_ends_with_a_wish_for_an_answer() {
 }
 
 /// Case 66: a message without a byte takes a PSN like any other.
+/// Who solicits an event says so in the last packet of the message.
+#[test]
+fn a_solicited_message_says_so_in_its_last_packet() {
+    let mut lone = Lone::new();
+    for (wr_id, solicited) in [(1, true), (2, false)] {
+        let sges = [lone.host.sge(0, 3000)];
+        let wr = SendWr { solicited, ..SendWr::new(wr_id, WrOpcode::Send, &sges) };
+        lone.host.engine.post_send(lone.host.qp, &wr).unwrap();
+    }
+    let solicited: Vec<_> = lone.sends().iter().map(|packet| packet.solicited).collect();
+    assert_eq!(solicited, [false, false, true, false, false, false]);
+}
+
 #[test]
 fn empty_messages_take_a_psn_each() {
     let mut lone = Lone::new();

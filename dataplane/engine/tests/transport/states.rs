@@ -97,6 +97,27 @@ fn posting_by_state() {
 
 /// Everything queued completes as flushed, in the order it was posted; what is posted later does
 /// so at once.
+/// In SQD a message that has begun goes on to its end, the next one waits, and the end is told.
+#[test]
+fn a_draining_queue_finishes_what_it_has_begun() {
+    let mut lone = Lone::new();
+    let qp = lone.host.qp;
+    for wr_id in [1, 2] {
+        let sge = lone.host.sge(0, 2048);
+        lone.host.post(wr_id, WRITE, sge);
+    }
+    assert_eq!(lone.sends_one().unwrap().psn, Psn::new(5000));
+    lone.host.engine.modify_qp(qp, &ModifyQp::Sqd).unwrap();
+    let psns: Vec<_> = lone.sends().iter().map(|packet| packet.psn.get()).collect();
+    assert_eq!(psns, [5001], "the second message does not begin");
+    assert_eq!(lone.host.events(), []);
+    lone.receives(Packet::ack(5001, 1));
+    assert_eq!(lone.host.events(), [Event::SqDrained(qp)]);
+    assert_eq!((lone.host.sent().len(), lone.sends().len()), (1, 0));
+    lone.host.engine.modify_qp(qp, &ModifyQp::Resume).unwrap();
+    assert_eq!(lone.sends().len(), 2, "and now it does");
+}
+
 #[test]
 fn error_flushes_in_order() {
     let mut lone = Lone::new();

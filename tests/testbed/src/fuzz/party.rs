@@ -199,6 +199,7 @@ impl<'s> Party<'s> {
             assert!(wc.status != WcStatus::Success || wc.wr_id <= self.serial);
         }
         while self.engine.poll_event().is_some() {}
+        assert_eq!(self.engine.audit(), Ok(()));
         let counters = self.engine.counters();
         assert_eq!(counters.received, self.received);
         assert_eq!(counters.received, counters.acted_on + counters.dropped_total());

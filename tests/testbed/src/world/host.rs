@@ -55,6 +55,9 @@ pub(super) struct Host<'s> {
     va: u64,
     /// What has been given out of the region.
     used: usize,
+    /// Where nothing has been given out, and which of these places is looked at next.
+    gaps: Vec<usize>,
+    next_gap: usize,
 }
 
 impl<'s> Host<'s> {
@@ -101,6 +104,8 @@ impl<'s> Host<'s> {
             region,
             va,
             used: SOURCE_LEN,
+            gaps: Vec::new(),
+            next_gap: 0,
         };
         let image = std::mem::take(&mut host.image);
         host.put(0, &image)?;
@@ -113,6 +118,7 @@ impl<'s> Host<'s> {
     pub(super) fn take(&mut self, len: usize) -> usize {
         let start = self.used.next_multiple_of(8);
         self.used = start + len + GAP;
+        self.gaps.push(start + len);
         start
     }
 
@@ -141,6 +147,15 @@ impl<'s> Host<'s> {
                 &self.image[at..actual.len().min(at + 16)]
             )),
         }
+    }
+
+    /// Looks at one of the gaps, each in its turn: nobody writes there.
+    pub(super) fn check_gap(&mut self) -> Result<(), String> {
+        self.next_gap = (self.next_gap + 1) % self.gaps.len().max(1);
+        let Some(at) = self.gaps.get(self.next_gap).copied() else { return Ok(()) };
+        let gap = self.bytes(at, GAP)?;
+        let untouched = gap.iter().all(|byte| *byte == FILL);
+        untouched.then_some(()).ok_or_else(|| format!("memory at {at}: {gap:02x?} in a gap"))
     }
 
     /// The virtual address of a place in the region.

@@ -7,9 +7,12 @@ use super::host::Host;
 use super::lifecycle::Chain;
 
 impl World<'_, '_> {
-    /// Counters add up, nothing goes backwards, and nobody believes what has not happened.
+    /// Counters add up, the engines' books agree with each other, nothing goes backwards, and
+    /// nobody believes what has not happened.
     pub(super) fn check_invariants(&mut self) -> Result<(), String> {
-        for (number, host) in self.hosts.iter().enumerate() {
+        for (number, host) in self.hosts.iter_mut().enumerate() {
+            host.engine.audit().map_err(|fault| format!("host {number}: {fault}"))?;
+            host.check_gap().map_err(|what| format!("host {number}: {what}"))?;
             let counters = host.engine.counters();
             if counters.received != host.received
                 || counters.received != counters.acted_on + counters.dropped_total()

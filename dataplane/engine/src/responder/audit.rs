@@ -1,0 +1,36 @@
+//! A responder's books.
+
+use super::{Answer, Message, Responder};
+use crate::audit::Discrepancy;
+use crate::engine::Engine;
+
+impl Responder {
+    /// The receive that the SEND in progress fills.
+    pub(crate) fn receive_in_hand(&self) -> Option<u32> {
+        match self.message {
+            Message::Send { receive, .. } => receive.index(),
+            _ => None,
+        }
+    }
+
+    /// Packets held behind a gap.
+    pub(crate) const fn held_count(&self) -> u32 {
+        self.held.len()
+    }
+}
+
+impl Engine<'_> {
+    pub(crate) fn audit_responder(&mut self, slot: u32) -> Result<(), Discrepancy> {
+        let to_come = self.replays_of(slot).iter().filter(|replay| replay.next.is_some()).count();
+        let Some(qp) = self.qps.get(slot) else { return Ok(()) };
+        let (qpn, responder) = (qp.qpn, &qp.responder);
+        if usize::from(responder.unanswered) != to_come {
+            return Err(Discrepancy::Unanswered(qpn));
+        }
+        let owes = responder.unanswered > 0 || responder.answer != Answer::None;
+        if owes && !self.ready.is_queued(slot) && !self.pacers.is_armed(slot) {
+            return Err(Discrepancy::Silent(qpn));
+        }
+        Ok(())
+    }
+}
