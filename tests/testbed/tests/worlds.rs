@@ -1,7 +1,7 @@
 //! Thousands of worlds, each from its seed.
 //!
 //! `ROCKHOPPER_SEED=n` runs that one alone and leaves its frames in a pcapng file;
-//! `ROCKHOPPER_SEEDS=n` runs so many.
+//! `ROCKHOPPER_SEEDS=n` runs so many, from `ROCKHOPPER_FIRST_SEED=n` on.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -57,8 +57,12 @@ fn nothing_is_lost_doubled_misordered_or_corrupted() {
         return;
     }
     let seeds = from_env("ROCKHOPPER_SEEDS").unwrap_or(SEEDS);
+    let first = from_env("ROCKHOPPER_FIRST_SEED").unwrap_or(0);
     let mut sum = Outcome::default();
-    for seed in 0..seeds {
+    for seed in first..first + seeds {
+        if seed > first && (seed - first).is_multiple_of(20_000) {
+            println!("{} worlds, all as they should be", seed - first);
+        }
         match run(seed, None) {
             Ok(outcome) => sum.add(&outcome),
             Err(what) => {
