@@ -257,6 +257,20 @@ fn dropped_behind_held() {
     assert_eq!(lone.sends(), [Packet::ack(105, 6)]);
 }
 
+/// What was dropped behind an earlier gap has come since: nothing is asked for that was never sent.
+#[test]
+fn dropped_behind_an_earlier_gap() {
+    let mut lone = Lone::with(Setup { held: 4, ..SELECTIVE });
+    let all: Vec<_> = (100..120).map(|psn| write(&lone, psn, u64::from(psn), &[1])).collect();
+    lone.burst(&all[1..10]);
+    assert_eq!(lone.sends(), [missing(100, 0)]);
+    lone.burst(&all[..5]);
+    assert_eq!(lone.sends(), [Packet::ack(104, 5)], "105 to 109 will come");
+    // A gap at once behind it, which fills before it has been told.
+    lone.burst(&[all[6].clone(), all[5].clone()]);
+    assert_eq!(lone.sends(), [Packet::ack(106, 7)]);
+}
+
 /// A peer that has no use for an ACK beyond what it has sent again hears it again with each.
 #[test]
 fn duplicates_are_acknowledged_again() {
