@@ -8,9 +8,10 @@ use roce_engine::{Rate, Recovery};
 
 use super::demo::demo;
 use super::fault_spec::FaultSpec;
+use super::pingpong::{PingpongArgs, pingpong};
 use super::serve::serve;
 use super::served::Served;
-use super::wire::PortSpec;
+use super::stage::StageArgs;
 
 /// Serves RDMA clients over RoCEv2 without an RDMA NIC or kernel module.
 #[derive(Debug, Parser)]
@@ -23,6 +24,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(ServeArgs),
+    Pingpong(PingpongArgs),
     Demo(DemoArgs),
 }
 
@@ -62,34 +64,17 @@ pub enum DemoPort {
 #[derive(Debug, Args)]
 #[command(after_help = SERVE_HELP)]
 pub struct ServeArgs {
-    /// The interface, and how to get at its frames: af-xdp:IF or packet:IF.
-    #[arg(long, value_name = "PORT")]
-    pub port: PortSpec,
+    /// The network.
+    #[command(flatten)]
+    pub stage: StageArgs,
 
-    /// An address of the interface to serve at; may be given again. All of them unless given.
-    #[arg(long = "ip", value_name = "ADDR")]
-    pub addresses: Vec<IpAddr>,
-
-    /// What to serve: `perftest:TEST[:PORT]`; may be given again.
+    /// What to serve: `perftest:TEST[:PORT]` or `pingpong:TRANSPORT[:PORT]`; may be given again.
     #[arg(long = "service", value_name = "SERVICE", required = true)]
     pub services: Vec<Served>,
 
     /// Where to listen for clients' TCP connections.
     #[arg(long, value_name = "ADDR", default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED))]
     pub listen: IpAddr,
-
-    /// Record every frame in a pcapng file.
-    #[arg(long, value_name = "FILE")]
-    pub capture: Option<PathBuf>,
-
-    /// At the end, print the counters on standard output as one line of JSON: {"stats":{…}}.
-    #[arg(long, visible_alias = "stats-json")]
-    pub stats: bool,
-
-    /// Damage the traffic in both directions: drop=0.02,duplicate=0.02,reorder=0.02,seed=1. Also
-    /// corrupt and delay.
-    #[arg(long, value_name = "FAULTS")]
-    pub fault: Option<FaultSpec>,
 
     /// Bytes of memory behind each queue pair, 4096 to 2147483648: the largest message. A suffix
     /// K, M or G multiplies.
@@ -123,11 +108,6 @@ pub struct ServeArgs {
     /// End after one client.
     #[arg(long, conflicts_with = "sessions")]
     pub once: bool,
-
-    /// Microseconds to look for frames without a pause after the last one. More makes answers
-    /// quicker and takes more of the processor.
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 10)]
-    pub spin: u64,
 }
 
 /// [`Recovery`] by the words of the command line.
@@ -151,13 +131,18 @@ impl RecoveryMode {
 }
 
 const SERVE_HELP: &str = "\
-Services: write_bw read_bw send_bw atomic_bw write_lat read_lat send_lat atomic_lat, as perftest's
-ib_ programs without -R. The TCP port is 18515 unless given; clients name it with -p. Several
-clients may run at a time and one after another.
+Services, each on a TCP port: 18515 unless given; clients name it with -p. Several clients may run
+at a time and one after another.
 
-  perftest:write_lat[:PORT],size=65536    a write_lat client's message size: above 4096 bytes it
-                                          is otherwise found out by trial, 0.1 s for each 4096
-  perftest:write_lat[:PORT],iterations=N  and when it is done: without, one WRITE more is sent
+  perftest:TEST[:PORT]   write_bw read_bw send_bw atomic_bw write_lat read_lat send_lat atomic_lat,
+                         as perftest's ib_ programs without -R
+    ,size=65536          a write_lat client's message size: above 4096 bytes it is otherwise found
+                         out by trial, 0.1 s for each 4096
+    ,iterations=N        and when it is done: without, one WRITE more is sent
+  pingpong:TRANSPORT[:PORT]   rc uc, as ibv_rc_pingpong and ibv_uc_pingpong
+    ,mtu=BYTES           the client's -m: 1024 unless given
+    ,iterations=N        the client's -n: without, it is taken to be done when it is silent for 10 s
+    ,check               look at what a client with -c sends
 
 Example, and what to run at the client:
 
@@ -201,6 +186,7 @@ impl Cli {
     pub fn run(self) -> anyhow::Result<()> {
         match self.command {
             Command::Serve(args) => serve(&args),
+            Command::Pingpong(args) => pingpong(&args),
             Command::Demo(args) => demo(&args),
         }
     }

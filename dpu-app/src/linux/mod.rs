@@ -9,12 +9,14 @@ pub mod fault_spec;
 mod interface;
 mod log;
 mod os;
+mod pingpong;
 mod platform;
 mod recorder;
 mod serve;
 mod served;
 mod server;
 pub mod service_spec;
+mod stage;
 mod stats;
 mod wire;
 

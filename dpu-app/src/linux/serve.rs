@@ -1,26 +1,20 @@
 //! `roce-responder serve`: sets the stage and runs the poll loop.
 
-use std::net::IpAddr;
-
-use anyhow::{Context as _, Result, bail, ensure};
-use roce_codec::ib::PathMtu;
-use roce_dataplane::neighbour::Neighbours;
+use anyhow::{Context as _, Result};
 use roce_dataplane::poll::turn;
 use roce_dataplane::port::Port;
 use roce_engine::cm::HeapCmStorage;
 use roce_engine::{Config, Engine, HeapStorage, Limits, Rate, Recovery};
 
 use super::cli::ServeArgs;
-use super::clock::{Clock, unix_ns};
+use super::clock::Clock;
 use super::dump::MemoryDump;
 use super::log::say;
-use super::platform::Host;
-use super::recorder::Recorder;
+use super::os;
 use super::served::Served;
 use super::server::Server;
-use super::stats::Stats;
-use super::wire::{Stack, Wire};
-use super::{interface, os};
+use super::stage::Stage;
+use super::wire::Stack;
 
 /// Room for 256 queue pairs, each with perftest's 512 receives.
 const LIMITS: Limits = Limits {
@@ -56,12 +50,8 @@ const TCP_IDLE_NS: u64 = 20_000_000;
 /// Serves until Ctrl-C, or as many clients as asked for.
 pub(crate) fn serve(args: &ServeArgs) -> Result<()> {
     os::catch_signals().context("catching signals")?;
-    let name = args.port.interface();
-    let hops = Neighbours::open(name, NEXT_HOPS)?;
-    let addresses = interface::serve_at(name, &args.addresses)?;
-    let mut stack = open_port(args, &addresses)?;
-    let path_mtu = path_mtu(args, stack.mtu())?;
-    let host = Host::new(addresses, hops);
+    let Stage { mut stack, host } = args.stage.set(NEXT_HOPS)?;
+    let path_mtu = args.stage.path_mtu(&stack, args.path_mtu)?;
     let dump = args.dump_memory.as_deref().map(MemoryDump::create).transpose()?;
 
     let recovery = args.recovery.recovery();
@@ -92,54 +82,13 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<()> {
     }
 
     let unresolved = run(args, &mut server, &mut stack);
-    let stats = Stats::new(server.engine.counters(), &stack, unresolved, server.served);
-    say(format_args!("{}", stats.text()));
-    if args.stats {
-        println!("{}", stats.json());
-    }
-    stack.finish()
-}
-
-fn open_port(args: &ServeArgs, addresses: &[IpAddr]) -> Result<Stack> {
-    let name = args.port.interface();
-    let wire = Wire::open(&args.port, addresses)?;
-    say(format_args!("{}: MTU {}, {wire}", args.port, wire.mtu()));
-    let recorder = args
-        .capture
-        .as_deref()
-        .map(|path| Recorder::create(path, name, unix_ns as _))
-        .transpose()?;
-    let faults = args.fault.map(|fault| fault.config());
-    Ok(Stack::new(wire, recorder, faults.as_ref()))
-}
-
-/// The largest path MTU to agree to.
-fn path_mtu(args: &ServeArgs, ip_mtu: usize) -> Result<PathMtu> {
-    let name = args.port.interface();
-    let carried = PathMtu::largest_within(ip_mtu).with_context(|| {
-        format!(
-            "{name}: its MTU of {ip_mtu} bytes does not carry even path MTU 256, which takes 348; \
-             `ip link set {name} mtu 1500`"
-        )
-    })?;
-    let Some(bytes) = args.path_mtu else { return Ok(carried) };
-    let Some(asked) = PathMtu::from_bytes(bytes) else {
-        bail!("--path-mtu is 256, 512, 1024, 2048 or 4096, not {bytes}");
-    };
-    ensure!(
-        asked <= carried,
-        "{name}: path MTU {asked} takes an interface MTU of {} bytes, it has {ip_mtu}; `ip link \
-         set {name} mtu {}` or ask for --path-mtu {carried}",
-        asked.bytes() + 92,
-        asked.bytes() + 92,
-    );
-    Ok(asked)
+    args.stage.strike(&mut stack, server.engine.counters(), unresolved, server.served)
 }
 
 /// The poll loop; says how many packets were not sent for want of a neighbour.
 fn run(args: &ServeArgs, server: &mut Server<'_>, stack: &mut Stack) -> u64 {
     let clock = Clock::start();
-    let spin_ns = args.spin.saturating_mul(1000);
+    let spin_ns = args.stage.spin.saturating_mul(1000);
     let last_client = if args.once { Some(1) } else { args.sessions };
     let mut unresolved = 0;
     let mut busy_until = clock.now();

@@ -3,6 +3,9 @@
 //! 52 bytes of text: `%04x:%06x:%06x:`, 32 hexadecimal digits, and a NUL. They are LID, QPN, PSN
 //! and GID.
 
+use core::fmt;
+use core::net::Ipv6Addr;
+
 use roce_codec::ib::{Psn, Qpn};
 
 use crate::service::Gid;
@@ -59,6 +62,14 @@ impl Address {
     }
 }
 
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (lid, qpn, psn) = (self.lid, self.qpn.get(), self.psn.get());
+        write!(f, "LID {lid:#06x}, QPN {qpn:#08x}, PSN {psn:#08x}, GID ")?;
+        Ipv6Addr::from(self.gid.0).fmt(f)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use core::net::IpAddr;
@@ -76,6 +87,9 @@ mod tests {
         assert_eq!(address.psn, Psn::new(0x7d_6a2b));
         assert_eq!(address.gid.address(), IpAddr::from([10, 78, 2, 2]));
         assert_eq!(&address.emit(), REAL);
+        // As the programs print it.
+        let printed = "LID 0x0000, QPN 0x000011, PSN 0x7d6a2b, GID ::ffff:10.78.2.2";
+        assert_eq!(address.to_string(), printed);
     }
 
     #[test]

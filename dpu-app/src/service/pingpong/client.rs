@@ -9,7 +9,7 @@ use super::endpoint::Endpoint;
 use super::error::SessionError;
 use super::{Address, FILL, Options, PAGE};
 use crate::service::memory::read;
-use crate::service::{Context, Gid, Platform, wr_id};
+use crate::service::{Context, Gid, Platform, Route, wr_id};
 
 /// What we send from, and where what comes back is placed.
 const OUT: u32 = 0;
@@ -66,7 +66,7 @@ impl Client {
         self.endpoint.address(Gid::from(self.local))
     }
 
-    /// Connects to the server's queue pair. The server has made it ready.
+    /// Connects to the server's queue pair, which is ready; says by which way.
     ///
     /// # Errors
     /// [`SessionError`]: close it.
@@ -74,7 +74,7 @@ impl Client {
         &mut self,
         server: &Address,
         context: &mut Context<'_, '_, P>,
-    ) -> Result<(), SessionError> {
+    ) -> Result<Route, SessionError> {
         if server.gid == Gid([0; 16]) {
             return Err(SessionError::NoGid);
         }
@@ -87,7 +87,7 @@ impl Client {
             // The server would answer to another address than it was told.
             return Err(SessionError::Kind { ours: self.local, theirs });
         }
-        Ok(())
+        Ok(route)
     }
 
     /// Sends the first message.
