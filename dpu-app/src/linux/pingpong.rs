@@ -16,7 +16,9 @@ use super::os;
 use super::platform::Host;
 use super::stage::{Stage, StageArgs};
 use super::wire::Stack;
-use crate::service::pingpong::{Address, Client, DEFAULT_PORT, DONE, Options, Transport};
+use crate::service::pingpong::{
+    Address, Client, DEFAULT_PATH_MTU, DEFAULT_PORT, DONE, Options, Transport,
+};
 use crate::service::{Context, Platform, Queues};
 
 /// One queue pair.
@@ -36,12 +38,12 @@ const LINGER_NS: u64 = 400_000_000;
 /// The longest pause.
 const WAIT_NS: u64 = 1_000_000;
 
-/// Be the client of ibv_rc_pingpong or ibv_uc_pingpong: send messages, each as soon as the last one
-/// has come back.
+/// Be the client of ibv_rc_pingpong, ibv_uc_pingpong or ibv_ud_pingpong: send messages, each as soon
+/// as the last one has come back.
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub(crate) struct PingpongArgs {
-    /// What the server is: rc or uc.
+    /// What the server is: rc, uc or ud.
     pub(crate) transport: Transport,
 
     /// Where the server listens: an address or a name.
@@ -59,19 +61,20 @@ pub(crate) struct PingpongArgs {
     #[arg(long, value_name = "ADDR")]
     pub(crate) gid: Option<IpAddr>,
 
-    /// Bytes of a message, as the server's -s.
-    #[arg(short = 's', long, value_name = "BYTES", default_value_t = 4096,
+    /// Bytes of a message, as the server's -s. [default: 4096; 2048 for ud]
+    #[arg(short = 's', long, value_name = "BYTES",
           value_parser = clap::value_parser!(u32).range(0..=1 << 31))]
-    pub(crate) size: u32,
+    pub(crate) size: Option<u32>,
 
     /// Messages to send, as the server's -n.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1000,
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) iterations: u64,
 
-    /// Path MTU, as the server's -m: 256, 512, 1024, 2048 or 4096.
-    #[arg(short = 'm', long = "mtu", value_name = "BYTES", default_value_t = 1024)]
-    pub(crate) path_mtu: u32,
+    /// Path MTU, as the server's -m: 256, 512, 1024, 2048 or 4096. [default: 1024; for ud, what the
+    /// interface carries]
+    #[arg(short = 'm', long = "mtu", value_name = "BYTES")]
+    pub(crate) path_mtu: Option<u32>,
 
     /// Look at every byte that comes back; and send what passes the server's -c.
     #[arg(short = 'c', long)]
@@ -90,7 +93,12 @@ Both sides have to be given the same -s, -n and -m: they do not tell each other.
 pub(crate) fn pingpong(args: &PingpongArgs) -> Result<()> {
     os::catch_signals().context("catching signals")?;
     let Stage { stack, mut host } = args.stage.set(NEXT_HOPS)?;
-    let path_mtu = args.stage.path_mtu(&stack, Some(args.path_mtu)).context("-m")?;
+    let (size, path_mtu) = match args.transport {
+        Transport::Rc | Transport::Uc => (4096, Some(DEFAULT_PATH_MTU.bytes())),
+        Transport::Ud => (2048, None),
+    };
+    let size = args.size.unwrap_or(size);
+    let path_mtu = args.stage.path_mtu(&stack, args.path_mtu.or(path_mtu)).context("-m")?;
     let at = resolve(&args.server, args.tcp_port)?;
     let local = match args.gid {
         Some(address) => address,
@@ -113,7 +121,7 @@ pub(crate) fn pingpong(args: &PingpongArgs) -> Result<()> {
     let options = Options {
         transport: args.transport,
         path_mtu,
-        size: args.size,
+        size,
         iterations: Some(args.iterations),
         check: args.check,
     };
@@ -148,7 +156,7 @@ fn run(
         poll.turn(client, args.stage.spin)?;
     }
     let took_ns = poll.clock.now().ns_since(started).max(1);
-    report(args.size, args.iterations, Duration::from_nanos(took_ns));
+    report(client.size(), args.iterations, Duration::from_nanos(took_ns));
 
     if args.transport == Transport::Rc {
         let end = poll.clock.now().add_ns(LINGER_NS);
@@ -181,7 +189,7 @@ fn exchange(at: SocketAddr, ours: &Address) -> Result<Address> {
     let mut stream = TcpStream::connect_timeout(&at, TCP_PATIENCE).map_err(|error| {
         let advice = match error.kind() {
             ErrorKind::ConnectionRefused => {
-                "nothing listens there; start ibv_rc_pingpong or ibv_uc_pingpong on it first (its \
+                "nothing listens there; start ibv_rc_pingpong or one of its kin on it first (its \
                  port is -p)"
             }
             _ => "cannot connect there by TCP",

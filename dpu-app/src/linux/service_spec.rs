@@ -74,8 +74,8 @@ impl fmt::Display for ServiceSpecError {
                 f.write_str("the settings are size=BYTES and iterations=N, from 1")
             }
             Self::PingpongSetting => f.write_str(
-                "the settings are mtu=BYTES (256, 512, 1024, 2048 or 4096), iterations=N (from 1) \
-                 and check",
+                "the settings are mtu=BYTES (256, 512, 1024, 2048 or 4096; not for ud), \
+                 iterations=N (from 1) and check",
             ),
         }
     }
@@ -114,6 +114,7 @@ impl ServiceSpec {
     pub(crate) const fn path_mtu(&self) -> Option<PathMtu> {
         match self.kind {
             ServiceKind::Perftest { .. } => None,
+            ServiceKind::Pingpong { transport: Transport::Ud, .. } => None,
             ServiceKind::Pingpong { path_mtu, .. } => Some(path_mtu),
         }
     }
@@ -178,7 +179,7 @@ fn pingpong_kind<'a>(
     for setting in settings {
         match setting.split_once('=') {
             None if setting == "check" => check = true,
-            Some(("mtu", bytes)) => {
+            Some(("mtu", bytes)) if transport != Transport::Ud => {
                 path_mtu = bytes
                     .parse()
                     .ok()
@@ -275,6 +276,7 @@ mod tests {
             ("pingpong:rc:1:2", ServiceSpecError::Form),
             ("pingpong:rc,", ServiceSpecError::PingpongSetting),
             ("pingpong:rc,mtu=1000", ServiceSpecError::PingpongSetting),
+            ("pingpong:ud,mtu=1024", ServiceSpecError::PingpongSetting),
             ("pingpong:rc,iterations=0", ServiceSpecError::PingpongSetting),
             ("pingpong:rc,check=1", ServiceSpecError::PingpongSetting),
             ("pingpong:rc,size=1", ServiceSpecError::PingpongSetting),

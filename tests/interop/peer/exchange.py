@@ -30,7 +30,20 @@ class Pair:
 
 def pairs(frames, ports):
     """The connected queue pairs of every perftest run to one of these TCP ports, in order."""
-    streams = {}
+    found = []
+    for port, *sides in streams(frames, ports):
+        client, server = (_ends(side) for side in sides)
+        seen = set()
+        for mine, theirs in zip(client, server):
+            if mine.qpn not in seen:
+                seen.add(mine.qpn)
+                found.append(Pair(port, mine, theirs))
+    return found
+
+
+def streams(frames, ports):
+    """What was said on every TCP connection to one of these ports: (port, the client's bytes, the server's)."""
+    sides = {}
     order = []
     for _, frame, _ in frames:
         tcp = wire.tcp_payload(frame)
@@ -40,19 +53,11 @@ def pairs(frames, ports):
         connection = (source, sport, destination, dport) if dport in ports else (destination, dport, source, sport)
         if connection[3] not in ports or not payload:
             continue
-        if connection not in streams:
-            streams[connection] = ({}, {})
+        if connection not in sides:
+            sides[connection] = ({}, {})
             order.append(connection)
-        streams[connection][0 if dport in ports else 1].setdefault(sequence, payload)
-    found = []
-    for connection in order:
-        client, server = (_ends(_joined(side)) for side in streams[connection])
-        seen = set()
-        for mine, theirs in zip(client, server):
-            if mine.qpn not in seen:
-                seen.add(mine.qpn)
-                found.append(Pair(connection[3], mine, theirs))
-    return found
+        sides[connection][0 if dport in ports else 1].setdefault(sequence, payload)
+    return [(connection[3], *(_joined(side) for side in sides[connection])) for connection in order]
 
 
 def _joined(segments):

@@ -30,6 +30,8 @@ class Judge:
             recorded = read_capture(capture, problems)
         problems += check_icrc("on the wire", frames)
         problems += check_memory(scenario, frames, outcome)
+        for client in scenario.clients:
+            problems += client.check_frames(frames) if hasattr(client, "check_frames") else []
         if outcome.stats is not None:
             problems += check_sum(outcome.stats)
         if scenario.hostile:
@@ -99,7 +101,7 @@ def check_memory(scenario, frames, outcome):
         return [f"{len(pairs)} queue pairs were connected on the wire, {wanted} expected"]
     regions = outcome.regions or []
     receives = {region["qpn"]: region["receives"] for region in regions if region.get("receives")}
-    model = replay.Replay(receives)
+    model = replay.Replay(receives, {region["qpn"]: region["rkey"] for region in regions})
     model.run(frames, pairs, whole=not any(client.killed for client in scenario.clients))
     problems = model.problems[:3]
     for name, count_wanted in _operations(scenario).items():

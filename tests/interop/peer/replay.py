@@ -11,6 +11,8 @@ from . import wire
 
 _SEND = {0x00: "first", 0x01: "middle", 0x02: "last", 0x03: "last", 0x04: "only", 0x05: "only"}
 _WRITE = {0x06: "first", 0x07: "middle", 0x08: "last", 0x09: "last", 0x0A: "only", 0x0B: "only"}
+_SEND.update({0x20 | opcode: place for opcode, place in _SEND.items()})  # the unreliable connected service
+_SEND.update({0x64: "only", 0x65: "only"})  # and datagrams
 _READ = 0x0C
 _RESPONSES = {0x0D, 0x0E, 0x0F, 0x10}
 _ATOMIC_ACKNOWLEDGE = 0x12
@@ -73,6 +75,12 @@ class Memory:
         return self._pages[page]
 
 
+def _area(frame, packet):
+    """The 40 bytes in front of a received datagram: an IPv6 header, or zeroes and an IPv4 header behind them."""
+    size = 40 if packet.ip_version == 6 else 20
+    return bytes(40 - size) + frame[packet.ip_offset:packet.ip_offset + size]
+
+
 def _pieces(va, length):
     done = 0
     while done < length:
@@ -85,10 +93,11 @@ def _pieces(va, length):
 class Replay:
     """`problems` after `run` says what was wrong; `memories` holds the model by R_Key."""
 
-    def __init__(self, receives=None):
+    def __init__(self, receives=None, keys=None):
         """receives: queue pair number to the list of (va, length) its receive requests name, used in turn; a SEND to
-        a queue pair that is not in it is not placed."""
-        self._receives = receives or {}
+        a queue pair that is not in it is not placed. keys: queue pair number to R_Key, of pairs whose exchange names
+        none."""
+        self._receives, self._keys = receives or {}, keys or {}
         self.memories = collections.defaultdict(Memory)
         self.problems = []
         self.executed = collections.Counter()
@@ -127,6 +136,8 @@ class Replay:
                 return
             expected = distance + 1
             payload = frame[packet.payload_offset:packet.payload_end]
+            if packet.opcode >> 5 == 3:
+                payload = _area(frame, packet) + payload
             if packet.opcode in _WRITE:
                 if _WRITE[packet.opcode] in ("first", "only"):
                     at, key = packet.va, packet.key
@@ -154,7 +165,8 @@ class Replay:
         if len(message) > length:
             self.problems.append(f"{name}: a SEND of {len(message)} bytes into a receive of {length}")
             return
-        self.memories[pair.server.key].write(va, message)
+        key = self._keys.get(pair.server.qpn) if pair.server.key is None else pair.server.key
+        self.memories[key].write(va, message)
 
     def _read(self, name, packet, answers, whole):
         """Holds the answers against the model; returns how many PSNs the READ took."""

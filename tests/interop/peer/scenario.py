@@ -72,6 +72,8 @@ class Scenario:
       clients of a kind), `qps`, how many of them are its own, and `operations`, name to count, what the responder
       must have executed for it; see judge.check_memory. `pairs` is None for what cannot be replayed.
 
+    and, where its traffic has more to be held to, `check_frames(frames)`, the problems that the frames on the wire tell.
+
     A client of ours has, in place of `services` and `command`,
 
     - `binary`, the name of our program, and `arguments(card, place)`, its words

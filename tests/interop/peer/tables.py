@@ -1,6 +1,7 @@
 """Every scenario there is. A table is a function that returns a list of them; a new one gets a line here."""
 
 from . import perftest, rdma_cm
+from . import perftest, pingpong
 
 TABLES = (
     perftest.covering,
@@ -10,6 +11,8 @@ TABLES = (
     perftest.selective,
     rdma_cm.rping,
     rdma_cm.lossy,
+    pingpong.both_ways,
+    pingpong.lossy,
 )
 
 

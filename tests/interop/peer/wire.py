@@ -156,6 +156,8 @@ def roce(frame):
             position += 8
         if operation in _IMMEDIATE or operation in _INVALIDATE:
             position += 4
+    if opcode >> 5 == 3:  # the unreliable datagram service: DETH
+        position += 12 if operation in _IMMEDIATE else 8
     source, destination = _addresses(frame, at, version)
     pad = frame[bth + 1] >> 4 & 3
     return Roce(source, destination, at, version, bth, opcode, int.from_bytes(frame[bth + 5:bth + 8], "big"),

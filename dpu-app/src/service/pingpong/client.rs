@@ -7,7 +7,7 @@ use roce_engine::{Backing, Entropy, Event, Instant, SeededEntropy, Wc, WcOpcode,
 
 use super::endpoint::Endpoint;
 use super::error::SessionError;
-use super::{Address, FILL, Options, PAGE};
+use super::{Address, FILL, Options, PAGE, Transport};
 use crate::service::memory::read;
 use crate::service::{Context, Gid, Platform, Route, wr_id};
 
@@ -44,7 +44,11 @@ impl Client {
         local: IpAddr,
         context: &mut Context<'_, '_, P>,
     ) -> Result<Self, SessionError> {
-        let endpoint = Endpoint::new(options.transport, SLOTS, options.size, context)?;
+        let (size, most) = (options.size, options.path_mtu);
+        if options.transport == Transport::Ud && size > most.bytes() {
+            return Err(SessionError::Datagram { size, most });
+        }
+        let endpoint = Endpoint::new(options.transport, SLOTS, size, context)?;
         let client = Self {
             id,
             options,
@@ -101,6 +105,12 @@ impl Client {
         self.next(context)
     }
 
+    /// Bytes of a message.
+    #[must_use]
+    pub const fn size(&self) -> u32 {
+        self.options.size
+    }
+
     /// Messages that have come back.
     #[must_use]
     pub const fn answered(&self) -> u64 {
@@ -134,7 +144,8 @@ impl Client {
             status => return Err(SessionError::Failed(status)),
         }
         if wc.opcode == WcOpcode::Recv {
-            let (message, found, sent) = (self.answered, wc.byte_len, self.options.size);
+            let (message, sent) = (self.answered, self.options.size);
+            let found = self.endpoint.message_len(wc.byte_len);
             if found != sent {
                 return Err(SessionError::Length { message, found, sent });
             }

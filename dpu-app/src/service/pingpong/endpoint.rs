@@ -4,11 +4,11 @@ use roce_codec::ib::{PKey, PathMtu, Psn, Qpn, RnrTimer};
 use roce_codec::net::{flow_label_from_qpns, source_port_from_flow_label};
 use roce_engine::{
     Access, Addr, Entropy, ModifyQp, Path, PostError, QpInit, RecvWr, RtrAttr, RtsAttr, SendWr,
-    Sge, WrOpcode,
+    Sge, UdAddress, WrOpcode,
 };
 
 use super::error::SessionError;
-use super::{Address, Transport};
+use super::{Address, QKEY, Transport};
 use crate::service::memory::Exposed;
 use crate::service::{Context, Gid, Platform, Route};
 
@@ -28,8 +28,11 @@ pub(super) struct Endpoint {
     /// Pieces of equal length that the memory is in.
     slots: u32,
     slot_len: u32,
+    transport: Transport,
     psn: Psn,
     route: Option<Route>,
+    /// Whom datagrams are for.
+    to: Option<UdAddress>,
 }
 
 impl Endpoint {
@@ -41,6 +44,8 @@ impl Endpoint {
         context: &mut Context<'_, '_, P>,
     ) -> Result<Self, SessionError> {
         let pd = context.engine.alloc_pd();
+        // As long as a datagram's area and payload at the most: far from too much.
+        let slot_len = slot_len.saturating_add(transport.area());
         let len = u64::from(slots) * u64::from(slot_len.max(1));
         let exposed = Exposed::new(context, pd, len, Access::LOCAL_WRITE)?;
         let (send_cq, recv_cq) = (context.queues.send, context.queues.recv);
@@ -52,7 +57,7 @@ impl Endpoint {
         match context.engine.create_qp(&init, context.platform.random()) {
             Ok(qpn) => {
                 let psn = Psn::new(context.platform.random().next_u32());
-                Ok(Self { qpn, exposed, slots, slot_len, psn, route: None })
+                Ok(Self { qpn, exposed, slots, slot_len, transport, psn, route: None, to: None })
             }
             Err(error) => {
                 exposed.withdraw(context);
@@ -81,6 +86,21 @@ impl Endpoint {
             flow_label: 0,
             hop_limit: HOP_LIMIT,
         };
+        if self.transport == Transport::Ud {
+            self.connect_datagrams(peer, path, context)?;
+        } else {
+            self.connect_queue_pair(peer, path, path_mtu, context)?;
+        }
+        Ok(route)
+    }
+
+    fn connect_queue_pair<P: Platform>(
+        &self,
+        peer: &Address,
+        path: Path,
+        path_mtu: PathMtu,
+        context: &mut Context<'_, '_, P>,
+    ) -> Result<(), SessionError> {
         let changes = [
             ModifyQp::Init { pkey: PKey::DEFAULT, access: Access::NONE },
             ModifyQp::Rtr(RtrAttr {
@@ -102,7 +122,27 @@ impl Endpoint {
         for change in &changes {
             context.engine.modify_qp(self.qpn, change)?;
         }
-        Ok(route)
+        Ok(())
+    }
+
+    fn connect_datagrams<P: Platform>(
+        &mut self,
+        peer: &Address,
+        path: Path,
+        context: &mut Context<'_, '_, P>,
+    ) -> Result<(), SessionError> {
+        let changes = [
+            ModifyQp::InitUd { pkey: PKey::DEFAULT, qkey: QKEY },
+            ModifyQp::RtrUd,
+            ModifyQp::RtsUd { sq_psn: self.psn },
+        ];
+        for change in &changes {
+            context.engine.modify_qp(self.qpn, change)?;
+        }
+        // A source port of 0 is the one that Linux gives the queue pair.
+        let ah = context.engine.create_ah(&Path { src_port: 0, ..path })?;
+        self.to = Some(UdAddress { ah, dest_qpn: peer.qpn, qkey: QKEY });
+        Ok(())
     }
 
     /// Its description for the peer, with the GID `gid`.
@@ -115,19 +155,20 @@ impl Endpoint {
         self.slots
     }
 
-    /// Where a slot lies in the platform's memory.
+    /// Where a slot's message lies in the platform's memory.
     pub(super) fn place(&self, slot: u32, offset: u32) -> Addr {
         let start = self.exposed.region.addr;
-        Addr { offset: start.offset + self.slot_offset(slot) + u64::from(offset), ..start }
+        let offset = u64::from(offset) + u64::from(self.transport.area());
+        Addr { offset: start.offset + self.slot_offset(slot) + offset, ..start }
     }
 
     fn slot_offset(&self, slot: u32) -> u64 {
         u64::from(slot) * u64::from(self.slot_len)
     }
 
-    fn sge(&self, slot: u32, len: u32) -> Sge {
-        let va = self.exposed.region.va.wrapping_add(self.slot_offset(slot));
-        Sge { va, len, lkey: self.exposed.mr.lkey }
+    /// The bytes of a message of which so many were received.
+    pub(super) const fn message_len(&self, received: u32) -> u32 {
+        received.saturating_sub(self.transport.area())
     }
 
     /// Lends a slot to the peer's next message.
@@ -137,11 +178,12 @@ impl Endpoint {
         wr_id: u64,
         context: &mut Context<'_, '_, P>,
     ) -> Result<(), PostError> {
-        let sges = [self.sge(slot, self.slot_len)];
+        let va = self.exposed.region.va.wrapping_add(self.slot_offset(slot));
+        let sges = [Sge { va, len: self.slot_len, lkey: self.exposed.mr.lkey }];
         context.engine.post_recv(self.qpn, &RecvWr::new(wr_id, &sges))
     }
 
-    /// SENDs what a slot begins with.
+    /// SENDs the first bytes of a slot's message.
     pub(super) fn post_send<P: Platform>(
         &self,
         slot: u32,
@@ -149,14 +191,20 @@ impl Endpoint {
         wr_id: u64,
         context: &mut Context<'_, '_, P>,
     ) -> Result<(), PostError> {
-        let sges = [self.sge(slot, len)];
-        context.engine.post_send(self.qpn, &SendWr::new(wr_id, WrOpcode::Send, &sges))
+        let offset = self.slot_offset(slot) + u64::from(self.transport.area());
+        let va = self.exposed.region.va.wrapping_add(offset);
+        let sges = [Sge { va, len, lkey: self.exposed.mr.lkey }];
+        let wr = SendWr { to: self.to, ..SendWr::new(wr_id, WrOpcode::Send, &sges) };
+        context.engine.post_send(self.qpn, &wr)
     }
 
     /// Destroys the queue pair and gives its memory back.
     pub(super) fn close<P: Platform>(self, context: &mut Context<'_, '_, P>) {
         // It is there: nobody else destroys it.
         let _ = context.engine.destroy_qp(self.qpn);
+        if let Some(to) = self.to {
+            let _ = context.engine.destroy_ah(to.ah);
+        }
         self.exposed.withdraw(context);
         if let Some(route) = self.route {
             context.platform.release_route(route);

@@ -3,8 +3,8 @@
 use core::fmt;
 use core::net::IpAddr;
 
-use roce_codec::ib::NakCode;
-use roce_engine::{PostError, QpError, WcStatus};
+use roce_codec::ib::{NakCode, PathMtu};
+use roce_engine::{AhError, PostError, QpError, WcStatus};
 
 use crate::service::RouteError;
 use crate::service::memory::ExposeError;
@@ -32,6 +32,15 @@ pub enum SessionError {
     Expose(ExposeError),
     /// The engine made no queue pair.
     Qp(QpError),
+    /// The engine made no address handle.
+    Ah(AhError),
+    /// A datagram longer than the path MTU.
+    Datagram {
+        /// What was asked for.
+        size: u32,
+        /// What the path carries.
+        most: PathMtu,
+    },
     /// The engine took no work request.
     Post(PostError),
     /// We refused a message of the peer's for good.
@@ -86,6 +95,12 @@ impl fmt::Display for SessionError {
             Self::Route(error) => error.fmt(f),
             Self::Expose(error) => error.fmt(f),
             Self::Qp(error) => error.fmt(f),
+            Self::Ah(error) => error.fmt(f),
+            Self::Datagram { size, most } => write!(
+                f,
+                "a datagram of {size} bytes is longer than the path MTU, {most}; ask for a smaller \
+                 -s, or for a larger -m if the interface carries it"
+            ),
             Self::Post(error) => error.fmt(f),
             Self::Refused(code) => write!(
                 f,
@@ -128,6 +143,12 @@ impl From<ExposeError> for SessionError {
 impl From<QpError> for SessionError {
     fn from(error: QpError) -> Self {
         Self::Qp(error)
+    }
+}
+
+impl From<AhError> for SessionError {
+    fn from(error: AhError) -> Self {
+        Self::Ah(error)
     }
 }
 

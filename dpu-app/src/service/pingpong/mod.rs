@@ -5,6 +5,8 @@
 //! the client SENDs, the server SENDs what it has received, and the client goes on when both are
 //! done. Neither says how long or how many its messages are, nor what its path MTU is.
 //!
+//! A datagram's payload comes back, without the 40 bytes in front of it.
+//!
 //! The programs' `-c` means: a client sets the first byte of each page of 4,096 to 0, all others
 //! being 0x7b, and a server says so if it finds another. Since it is what the client sent that
 //! comes back, a [`Client`] can do better: it sends noise and looks at each byte of the answer.
@@ -18,7 +20,7 @@ mod session;
 use core::fmt;
 use core::str::FromStr;
 
-use roce_codec::ib::{PathMtu, Service};
+use roce_codec::ib::{PathMtu, QKey, Service};
 
 pub use address::Address;
 pub use client::Client;
@@ -29,6 +31,8 @@ pub use session::Session;
 pub const DEFAULT_PORT: u16 = 18515;
 /// What a client says last over TCP.
 pub const DONE: [u8; 5] = *b"done\0";
+/// The Q_Key of the datagram programs.
+const QKEY: QKey = QKey(0x1111_1111);
 /// The path MTU that both sides use unless told otherwise.
 pub const DEFAULT_PATH_MTU: PathMtu = PathMtu::Mtu1024;
 
@@ -44,11 +48,13 @@ pub enum Transport {
     Rc,
     /// `ibv_uc_pingpong`.
     Uc,
+    /// `ibv_ud_pingpong`.
+    Ud,
 }
 
 impl Transport {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Rc, Self::Uc];
+    pub const ALL: [Self; 3] = [Self::Rc, Self::Uc, Self::Ud];
 
     /// Its name in the program's.
     #[must_use]
@@ -56,6 +62,7 @@ impl Transport {
         match self {
             Self::Rc => "rc",
             Self::Uc => "uc",
+            Self::Ud => "ud",
         }
     }
 
@@ -65,6 +72,15 @@ impl Transport {
         match self {
             Self::Rc => Service::Rc,
             Self::Uc => Service::Uc,
+            Self::Ud => Service::Ud,
+        }
+    }
+
+    /// Bytes in front of a received message: of a datagram, where it came from.
+    const fn area(self) -> u32 {
+        match self {
+            Self::Rc | Self::Uc => 0,
+            Self::Ud => 40,
         }
     }
 }
@@ -104,7 +120,8 @@ impl FromStr for Transport {
 pub struct Options {
     /// Which program the peer is.
     pub transport: Transport,
-    /// The path MTU that the peer uses: its `-m`.
+    /// The path MTU that the peer uses: its `-m`. A datagram is no longer; a server of datagrams
+    /// takes those that its port carries.
     pub path_mtu: PathMtu,
     /// A client: bytes of a message. A server: of the longest it takes. At most 2³¹.
     pub size: u32,

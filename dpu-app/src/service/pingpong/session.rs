@@ -8,7 +8,7 @@ use roce_engine::{Event, Instant, Wc, WcOpcode, WcStatus};
 
 use super::endpoint::Endpoint;
 use super::error::SessionError;
-use super::{Address, DONE, Options, PAGE};
+use super::{Address, DONE, Options, PAGE, Transport};
 use crate::service::memory::{SharedRegion, read};
 use crate::service::{Context, Gid, Platform, Progress, Reply, wr_id};
 
@@ -157,7 +157,15 @@ impl Session {
         if peer.gid == Gid([0; 16]) {
             return Err(SessionError::NoGid);
         }
-        let endpoint = Endpoint::new(self.options.transport, SLOTS, self.options.size, context)?;
+        let Options { transport, size, .. } = self.options;
+        let size = if transport == Transport::Ud {
+            // The program sends what its port can.
+            self.options.path_mtu = context.path_mtu;
+            size.min(context.path_mtu.bytes())
+        } else {
+            size
+        };
+        let endpoint = Endpoint::new(transport, SLOTS, size, context)?;
         // From here on `close` cleans up.
         let endpoint = self.endpoint.insert(endpoint);
         let route = endpoint.connect(peer, self.options.path_mtu, context)?;
@@ -185,10 +193,11 @@ impl Session {
         let Some(endpoint) = &self.endpoint else { return Ok(()) };
         let slot = u32::try_from(wc.wr_id & u64::from(u32::MAX)).unwrap_or(0);
         if wc.opcode == WcOpcode::Recv {
+            let len = endpoint.message_len(wc.byte_len);
             if self.options.check {
-                self.check(endpoint, slot, wc.byte_len, context)?;
+                self.check(endpoint, slot, len, context)?;
             }
-            endpoint.post_send(slot, wc.byte_len, wc.wr_id, context)?;
+            endpoint.post_send(slot, len, wc.wr_id, context)?;
             self.received += 1;
         } else {
             endpoint.post_receive(slot, wc.wr_id, context)?;
