@@ -5,7 +5,7 @@ import struct
 import tempfile
 import unittest
 
-from . import exchange, icrc, judge, perftest, replay, scenario, tables, wire
+from . import exchange, icrc, judge, perftest, pingpong, replay, scenario, tables, wire
 
 CAPTURES = os.path.join(os.path.dirname(__file__), "..", "..", "captures")
 
@@ -53,6 +53,37 @@ class Icrc(unittest.TestCase):
         stamp, frame, length = captured[3]
         captured[3] = (stamp, altered(frame, len(frame) - 5), length)
         self.assertIn("frame 4", judge.check_icrc("here", captured)[0])
+
+
+class Echo(unittest.TestCase):
+    """ibv_rc_pingpong between two rxe, without -c: 3,000 bytes of 0x7b, ten times."""
+
+    def setUp(self):
+        self.captured = frames("rxe-pingpong.pcap")
+        packets = [wire.roce(frame) for _, frame, _ in self.captured]
+        there = packets[0]
+        back = next(packet for packet in packets if packet.source == there.destination and packet.opcode == 0)
+        self.pair = exchange.Pair(18515, exchange.End(there.source, back.qpn, there.psn, None, None),
+                                  exchange.End(back.source, there.qpn, back.psn, None, None))
+        self.run = pingpong.PingPong("rc", 3000, 10)
+
+    def test_a_real_run(self):
+        self.assertEqual(self.run.check_pair(self.captured, self.pair, pages=False), [])
+        self.assertEqual(len(self.run.check_pair(self.captured, self.pair)), 10)
+        self.assertIn("does not begin with 0", self.run.check_pair(self.captured, self.pair)[0])
+
+    def test_what_is_wrong_is_found(self):
+        for number, (stamp, frame, length) in enumerate(self.captured):
+            packet = wire.roce(frame)
+            if packet.opcode <= 2:
+                changed = list(self.captured)
+                changed[number] = (stamp, altered(frame, packet.payload_end - 1), length)
+                problem, = self.run.check_pair(changed, self.pair, pages=False)
+                self.assertIn("came back changed", problem)
+        self.assertIn("10 messages there and 9 back",
+                      self.run.check_pair(self.captured[:-4], self.pair, pages=False)[0])
+        longer = pingpong.PingPong("rc", 3001, 10)
+        self.assertIn("has 3000 bytes", longer.check_pair(self.captured, self.pair)[0])
 
 
 class Replay(unittest.TestCase):
@@ -158,8 +189,8 @@ class Exchange(unittest.TestCase):
     SERVER = b"0000:0080:00001f:54b931:00000b00:00005579e2257000:" + b"00:" * 10 + b"ff:ff:0a:4d:01:02:00000000:\0"
 
     @staticmethod
-    def segment(to_server, sequence, payload):
-        ports = (40000, perftest.FIRST_PORT) if to_server else (perftest.FIRST_PORT, 40000)
+    def segment(to_server, sequence, payload, port=perftest.FIRST_PORT):
+        ports = (40000, port) if to_server else (port, 40000)
         hosts = b"\x0a\x4d\x01\x03\x0a\x4d\x01\x02" if to_server else b"\x0a\x4d\x01\x02\x0a\x4d\x01\x03"
         header = struct.pack(">BBHHHBBH", 0x45, 0, 40 + len(payload), 0, 0, 64, 6, 0) + hosts
         tcp = struct.pack(">HHIIBBHHH", *ports, sequence, 0, 0x50, 0x18, 0, 0, 0)
@@ -172,6 +203,16 @@ class Exchange(unittest.TestCase):
         pair, = exchange.pairs(talk, {perftest.FIRST_PORT})
         self.assertEqual((pair.client.qpn, pair.client.psn, str(pair.client.address)), (0x1E, 0x3BD686, "10.77.1.3"))
         self.assertEqual((pair.server.qpn, pair.server.key, pair.server.va), (0x1F, 0xB00, 0x5579E2257000))
+
+    def test_pairs_of_pingpong(self):
+        port = pingpong.PORTS["rc"]
+        talk = [self.segment(True, 7, b"0000:000011:7d6a2b:00000000000000000000ffff0a4e0202\0", port),
+                self.segment(False, 9, b"0000:9a0004:000001:fd780001000000000000000000000001\0", port),
+                self.segment(True, 59, b"done\0", port)]
+        pair, = pingpong.PingPong.pairs(talk)
+        self.assertEqual((pair.client.qpn, pair.client.psn, str(pair.client.address)), (0x11, 0x7D6A2B, "10.78.2.2"))
+        self.assertEqual((pair.server.qpn, pair.server.psn, str(pair.server.address)), (0x9A0004, 1, "fd78:1::1"))
+        self.assertEqual(pingpong.PingPong.pairs(talk[1:]), [])
 
 
 class Judgement(unittest.TestCase):
