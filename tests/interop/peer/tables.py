@@ -1,7 +1,6 @@
 """Every scenario there is. A table is a function that returns a list of them; a new one gets a line here."""
 
-from . import perftest, rdma_cm
-from . import perftest, pingpong
+from . import perftest, pingpong, rdma_cm
 
 TABLES = (
     perftest.covering,
