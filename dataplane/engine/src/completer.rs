@@ -245,7 +245,9 @@ impl Engine<'_> {
         {
             let sent = qp.requester.all_arrived();
             match self.oldest(slot) {
-                Some(wqe) if wqe.last_psn.is_before(sent) => self.complete_oldest(slot, 0),
+                Some(wqe) if wqe.last_psn.is_before(sent) && !wqe.opcode.is_local() => {
+                    self.complete_oldest(slot, 0);
+                }
                 _ => return self.check_drained(slot),
             }
         }
@@ -256,10 +258,20 @@ impl Engine<'_> {
         self.sends.get(head.index()?).copied()
     }
 
-    /// Completes the oldest request and moves past it.
-    fn complete_oldest(&mut self, slot: u32, byte_len: u32) {
+    /// Completes the oldest request, and those behind it that no packet carries and that have been
+    /// carried out: the oldest is never one of these.
+    pub(crate) fn complete_oldest(&mut self, slot: u32, byte_len: u32) {
+        self.complete_one(slot, byte_len);
+        while self.oldest(slot).is_some_and(|wqe| wqe.done) {
+            self.complete_one(slot, 0);
+        }
+    }
+
+    fn complete_one(&mut self, slot: u32, byte_len: u32) {
         let Some(qp) = self.qps.get_mut(slot) else { return };
         let Some(index) = self.sends.pop_front(&mut qp.requester.queue) else { return };
+        // What has been carried out is not gone past again.
+        qp.requester.skip(index);
         let Some(wqe) = self.free_send(index) else { return };
         let Some(qp) = self.qps.get_mut(slot) else { return };
         let requester = &mut qp.requester;

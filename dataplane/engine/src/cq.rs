@@ -24,6 +24,8 @@ pub enum WcStatus {
     LocalQpOperation,
     /// The queue pair went to error first.
     WrFlush,
+    /// A memory window could not be bound, or a key not be taken away.
+    MwBind,
     /// The peer answered something that does not fit the request.
     BadResponse,
     /// The peer refused: invalid request.
@@ -40,6 +42,25 @@ pub enum WcStatus {
     RnrRetryExceeded,
 }
 
+impl WcStatus {
+    /// All of them.
+    pub const ALL: [Self; 13] = [
+        Self::Success,
+        Self::LocalLength,
+        Self::LocalProtection,
+        Self::LocalQpOperation,
+        Self::WrFlush,
+        Self::MwBind,
+        Self::BadResponse,
+        Self::RemoteInvalidRequest,
+        Self::RemoteAccess,
+        Self::RemoteOperation,
+        Self::RemoteInvalidate,
+        Self::RetryExceeded,
+        Self::RnrRetryExceeded,
+    ];
+}
+
 impl fmt::Display for WcStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -48,6 +69,7 @@ impl fmt::Display for WcStatus {
             Self::LocalProtection => "local protection error",
             Self::LocalQpOperation => "local QP operation error",
             Self::WrFlush => "work request flushed",
+            Self::MwBind => "memory window bind error",
             Self::BadResponse => "bad response",
             Self::RemoteInvalidRequest => "remote invalid request",
             Self::RemoteAccess => "remote access error",
@@ -76,6 +98,10 @@ pub enum WcOpcode {
     AtomicWrite,
     /// A FLUSH of ours.
     Flush,
+    /// A memory window bound.
+    BindMw,
+    /// A key taken away by ourselves.
+    LocalInvalidate,
     /// A receive, consumed by a SEND.
     Recv,
     /// A receive, consumed by a WRITE with immediate.

@@ -154,11 +154,10 @@ impl<'s> Engine<'s> {
         self.memory.register(attr, entropy)
     }
 
-    /// Takes a region away: its keys are dead from here on, also for what is in progress. That is
-    /// local invalidation, too: it takes effect at once and needs no place in a send queue.
+    /// Takes a region away: its keys are dead from here on, also for what is in progress.
     ///
     /// # Errors
-    /// [`MemoryError::UnknownKey`].
+    /// [`MemoryError::UnknownKey`], and [`MemoryError::WindowsBound`] while windows lead to it.
     pub fn deregister_mr(&mut self, rkey: RKey) -> Result<(), MemoryError> {
         self.memory.deregister(rkey)
     }
@@ -337,6 +336,7 @@ impl<'s> Engine<'s> {
         self.timers.disarm(slot);
         self.pacers.disarm(slot);
         self.release_held(slot);
+        self.close_windows(slot);
         if let Some(index) = self.take_message_receive(slot) {
             self.free_recv(index);
         }
@@ -366,5 +366,7 @@ pub(crate) const fn wc_opcode(opcode: &WrOpcode) -> WcOpcode {
         WrOpcode::FetchAdd { .. } => WcOpcode::FetchAdd,
         WrOpcode::AtomicWrite { .. } => WcOpcode::AtomicWrite,
         WrOpcode::Flush { .. } => WcOpcode::Flush,
+        WrOpcode::BindMw { .. } => WcOpcode::BindMw,
+        WrOpcode::LocalInvalidate(_) => WcOpcode::LocalInvalidate,
     }
 }

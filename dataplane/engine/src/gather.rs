@@ -4,9 +4,10 @@ use roce_codec::Crc32;
 use roce_codec::ib::{Psn, Qpn};
 use roce_codec::icrc::Icrc;
 
+use crate::access::Access;
 use crate::backing::{Backing, BackingFault};
 use crate::engine::Engine;
-use crate::memory::{Access, AccessFault, Pd};
+use crate::memory::{AccessFault, Pd};
 use crate::sge::Local;
 use crate::transmit::{Body, Gather};
 use crate::wqe::SendWqe;

@@ -20,6 +20,7 @@
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 #![forbid(unsafe_code)]
 
+mod access;
 mod ah;
 mod audit;
 mod backing;
@@ -34,6 +35,7 @@ mod flush;
 mod gather;
 mod grh;
 mod held;
+mod local;
 mod memory;
 mod modify;
 mod pacing;
@@ -54,9 +56,11 @@ mod time;
 mod timer;
 mod transmit;
 mod verbs;
+mod window;
 mod wqe;
 mod wr;
 
+pub use access::Access;
 pub use ah::{Ah, AhError, AhSlot, UdAddress};
 pub use audit::Discrepancy;
 pub use backing::{Addr, AtomicOp, Backing, BackingFault};
@@ -68,7 +72,7 @@ pub use event::Event;
 pub use flush::{Placement, Selectivity};
 pub use grh::GrhArea;
 pub use held::{HeldSlot, held_len};
-pub use memory::{Access, MemoryError, Mr, MrAttr, MrSlot, Pd};
+pub use memory::{MemoryError, Mr, MrAttr, MrSlot, Pd};
 pub use pacing::Rate;
 pub use qp::{ModifyQp, NextHop, Path, QpError, QpInfo, QpInit, QpSlot, RtrAttr, RtsAttr};
 pub use qp_state::{QpAttrMask, QpKind, QpState, QpTransition, transition};
@@ -83,5 +87,6 @@ pub use storage::{StaticStorage, Storage};
 pub use time::Instant;
 pub use timer::TimerNode;
 pub use transmit::{Body, Gather, LinkHeader, Transmit, TransmitError};
+pub use window::{Mw, MwBind, MwBindInfo, MwType};
 pub use wqe::{RecvWqe, SendWqe};
 pub use wr::{Data, PostError, RecvWr, SendWr, WrOpcode};

@@ -1,77 +1,18 @@
 //! Protection domains, memory regions and their keys.
 
 use core::fmt;
-use core::ops::BitOr;
 
-use roce_codec::ib::{LKey, RKey};
+use roce_codec::ib::{LKey, Qpn, RKey};
 
+use crate::access::Access;
 use crate::backing::Addr;
 use crate::config::Entropy;
 use crate::pool::{Link, Linked, Pool};
+use crate::window::MwType;
 
 /// A protection domain: queue pairs reach only regions of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Pd(pub(crate) u32);
-
-/// What may be done with a region, or by way of a queue pair.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Access(u8);
-
-impl Access {
-    /// Reading by local work requests, always granted.
-    pub const NONE: Self = Self(0);
-    /// Writing by local work requests: receives, READ answers, atomic results.
-    pub const LOCAL_WRITE: Self = Self(1);
-    /// RDMA WRITE by the peer.
-    pub const REMOTE_WRITE: Self = Self(2);
-    /// RDMA READ by the peer.
-    pub const REMOTE_READ: Self = Self(4);
-    /// Atomics by the peer.
-    pub const REMOTE_ATOMIC: Self = Self(8);
-    /// FLUSH by the peer, for global visibility.
-    pub const FLUSH_GLOBAL: Self = Self(16);
-    /// FLUSH by the peer, for persistence; only of memory whose
-    /// [`Backing`](crate::Backing) can.
-    pub const FLUSH_PERSISTENT: Self = Self(32);
-    /// Taking the region's R_Key away, by a SEND with invalidate of the peer's. Asked of the
-    /// region alone: a queue pair neither grants nor denies it.
-    pub const REMOTE_INVALIDATE: Self = Self(64);
-    /// What any memory offers: all but [`FLUSH_PERSISTENT`](Self::FLUSH_PERSISTENT), which not
-    /// every memory has, and [`REMOTE_INVALIDATE`](Self::REMOTE_INVALIDATE), which ends the
-    /// others.
-    pub const ALL: Self = Self(31);
-
-    /// Whether all of `other` is granted.
-    #[inline]
-    #[must_use]
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-}
-
-impl BitOr for Access {
-    type Output = Self;
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-}
-
-impl fmt::Debug for Access {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = [
-            (Self::LOCAL_WRITE, "local write"),
-            (Self::REMOTE_WRITE, "remote write"),
-            (Self::REMOTE_READ, "remote read"),
-            (Self::REMOTE_ATOMIC, "remote atomic"),
-            (Self::FLUSH_GLOBAL, "flush to global visibility"),
-            (Self::FLUSH_PERSISTENT, "flush to persistence"),
-            (Self::REMOTE_INVALIDATE, "remote invalidate"),
-        ];
-        f.debug_set()
-            .entries(names.iter().filter(|(access, _)| self.contains(*access)).map(|(_, n)| n))
-            .finish()
-    }
-}
 
 /// A region to register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,6 +48,8 @@ pub enum MemoryError {
     Range,
     /// No region has this key.
     UnknownKey,
+    /// Memory windows are bound to the region.
+    WindowsBound,
 }
 
 impl fmt::Display for MemoryError {
@@ -115,6 +58,7 @@ impl fmt::Display for MemoryError {
             Self::NoSlot => "all memory region slots are taken",
             Self::Range => "the range passes the end of the address space",
             Self::UnknownKey => "no memory region has this key",
+            Self::WindowsBound => "memory windows are bound to the region",
         })
     }
 }
@@ -126,31 +70,54 @@ impl core::error::Error for MemoryError {}
 pub(crate) enum AccessFault {
     Key,
     Pd,
+    Qp,
     Rights,
     Range,
 }
 
-/// One memory region slot; part of [`Storage`](crate::Storage).
+/// By which queue pair an access comes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Via {
+    pub(crate) pd: Pd,
+    pub(crate) qp: Qpn,
+}
+
+/// What a slot holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Free,
+    Region,
+    Window(MwType),
+}
+
+/// One memory region or window; part of [`Storage`](crate::Storage).
 #[derive(Debug, Clone, Copy)]
 pub struct MrSlot {
-    link: Link,
-    live: bool,
-    /// The R_Key has been taken away; the L_Key is good for as long as the region lives.
-    invalidated: bool,
-    rkey: u32,
-    lkey: u32,
-    pd: u32,
-    access: Access,
-    va: u64,
-    len: u64,
-    backing: Addr,
+    pub(crate) link: Link,
+    pub(crate) kind: Kind,
+    /// The R_Key has been taken away, or the window is not bound; a region's L_Key is good for as
+    /// long as the region lives.
+    pub(crate) invalidated: bool,
+    pub(crate) rkey: u32,
+    pub(crate) lkey: u32,
+    pub(crate) pd: u32,
+    pub(crate) access: Access,
+    pub(crate) va: u64,
+    pub(crate) len: u64,
+    pub(crate) backing: Addr,
+    /// Of a region: how many windows are bound to it.
+    pub(crate) windows: u32,
+    /// Of a window: its region's slot.
+    pub(crate) region: u32,
+    /// The queue pair that alone may use it; 0 if all may.
+    pub(crate) qp: Qpn,
 }
 
 impl MrSlot {
     /// An empty slot: all zeroes.
     pub const EMPTY: Self = Self {
         link: Link::NONE,
-        live: false,
+        kind: Kind::Free,
         invalidated: false,
         rkey: 0,
         lkey: 0,
@@ -159,6 +126,9 @@ impl MrSlot {
         va: 0,
         len: 0,
         backing: Addr { region: 0, offset: 0 },
+        windows: 0,
+        region: 0,
+        qp: Qpn::new(0),
     };
 }
 
@@ -168,11 +138,15 @@ impl Linked for MrSlot {
     }
 }
 
-/// The regions. A key is a slot number in its lower bits and a random tag above; a freed slot
-/// waits behind all the others before it is used again, and its next tags differ from the last.
+/// Bits of tag below the slot number: what the specification leaves to a window's owner.
+const TAG_BITS: u32 = 8;
+
+/// The regions and windows. A key is eight bits of tag, a slot number, and more tag above; the tag
+/// is random, but for the lower eight bits of a window's. A freed slot waits behind all the others
+/// before it is used again, and its next tags differ from the last.
 #[derive(Debug)]
 pub(crate) struct MrTable<'s> {
-    pool: Pool<'s, MrSlot>,
+    pub(crate) pool: Pool<'s, MrSlot>,
     index_bits: u32,
 }
 
@@ -190,33 +164,47 @@ impl<'s> MrTable<'s> {
     ) -> Result<Mr, MemoryError> {
         attr.va.checked_add(attr.len).ok_or(MemoryError::Range)?;
         attr.backing.offset.checked_add(attr.len).ok_or(MemoryError::Range)?;
+        let index = self.take()?;
+        let Some(last) = self.pool.get(index).copied() else { return Err(MemoryError::NoSlot) };
+        let rkey = self.new_key(index, last.rkey, entropy);
+        let lkey = self.new_key(index, last.lkey, entropy);
+        if let Some(slot) = self.pool.get_mut(index) {
+            *slot = MrSlot {
+                kind: Kind::Region,
+                rkey,
+                lkey,
+                pd: attr.pd.0,
+                access: attr.access,
+                va: attr.va,
+                len: attr.len,
+                backing: attr.backing,
+                ..MrSlot::EMPTY
+            };
+        }
+        Ok(Mr { lkey: LKey(lkey), rkey: RKey(rkey) })
+    }
+
+    /// A slot that a key can name.
+    pub(crate) fn take(&mut self) -> Result<u32, MemoryError> {
         let index = self.pool.take().ok_or(MemoryError::NoSlot)?;
-        let bits = self.index_bits;
-        let Some(slot) = self.pool.get_mut(index).filter(|_| index >> bits == 0) else {
-            return Err(MemoryError::NoSlot);
-        };
-        let mut key = |last: u32| loop {
-            let key = entropy.next_u32() << bits | index;
+        if index >> self.index_bits == 0 { Ok(index) } else { Err(MemoryError::NoSlot) }
+    }
+
+    /// A new key for a slot.
+    pub(crate) fn new_key(&self, index: u32, last: u32, entropy: &mut impl Entropy) -> u32 {
+        loop {
+            let tag = entropy.next_u32() & !(self.index_mask() << TAG_BITS);
+            let key = tag | index << TAG_BITS;
             // Key 0 is what an uninitialised work request holds; the last tag may still be in
             // flight.
             if key != last && key != 0 {
                 return key;
             }
-        };
-        let (rkey, lkey) = (key(slot.rkey), key(slot.lkey));
-        *slot = MrSlot {
-            link: Link::NONE,
-            live: true,
-            invalidated: false,
-            rkey,
-            lkey,
-            pd: attr.pd.0,
-            access: attr.access,
-            va: attr.va,
-            len: attr.len,
-            backing: attr.backing,
-        };
-        Ok(Mr { lkey: LKey(lkey), rkey: RKey(rkey) })
+        }
+    }
+
+    const fn index_mask(&self) -> u32 {
+        !(u32::MAX << self.index_bits)
     }
 
     pub(crate) fn deregister(&mut self, rkey: RKey) -> Result<(), MemoryError> {
@@ -224,16 +212,20 @@ impl<'s> MrTable<'s> {
         let slot = self
             .pool
             .get_mut(index)
-            .filter(|slot| slot.live && slot.rkey == rkey.0)
+            .filter(|slot| slot.kind == Kind::Region && slot.rkey == rkey.0)
             .ok_or(MemoryError::UnknownKey)?;
-        slot.live = false;
+        // IBTA 10.6.7.
+        if slot.windows > 0 {
+            return Err(MemoryError::WindowsBound);
+        }
+        slot.kind = Kind::Free;
         self.pool.give(index);
         Ok(())
     }
 
     #[inline]
-    fn index_of(&self, key: u32) -> u32 {
-        key & !(u32::MAX << self.index_bits)
+    pub(crate) fn index_of(&self, key: u32) -> u32 {
+        key >> TAG_BITS & self.index_mask()
     }
 
     /// Checks an access by the peer: key, protection domain, rights, range.
@@ -241,15 +233,15 @@ impl<'s> MrTable<'s> {
     pub(crate) fn remote(
         &self,
         rkey: RKey,
-        pd: Pd,
+        via: Via,
         va: u64,
         len: u32,
         need: Access,
     ) -> Result<Addr, AccessFault> {
-        self.of_rkey(rkey)?.check(pd, va, len, need)
+        self.of_rkey(rkey)?.check(via, va, len, need)
     }
 
-    /// The region whose R_Key this is, unless it has been taken away.
+    /// The region or window whose R_Key this is, unless it has been taken away.
     #[inline]
     fn of_rkey(&self, rkey: RKey) -> Result<&MrSlot, AccessFault> {
         let slot = self.pool.get(self.index_of(rkey.0)).ok_or(AccessFault::Key)?;
@@ -263,25 +255,36 @@ impl<'s> MrTable<'s> {
     pub(crate) fn whole_region(
         &self,
         rkey: RKey,
-        pd: Pd,
+        via: Via,
         need: Access,
     ) -> Result<(Addr, u64), AccessFault> {
         let slot = self.of_rkey(rkey)?;
-        slot.check_rights(pd, need)?;
+        slot.check_rights(via, need)?;
         Ok((slot.backing, slot.len))
     }
 
-    /// Checks whether a peer may take this key away: key, protection domain, right.
-    pub(crate) fn may_invalidate(&self, rkey: RKey, pd: Pd) -> Result<(), AccessFault> {
-        self.of_rkey(rkey)?.check_rights(pd, Access::REMOTE_INVALIDATE)
+    /// Checks whether this key may be taken away by way of a queue pair: a window of type 2 by
+    /// whom it was bound, a region that has the right and no windows (IBTA 10.6.7.2).
+    pub(crate) fn may_invalidate(&self, rkey: RKey, via: Via) -> Result<(), AccessFault> {
+        let slot = self.of_rkey(rkey)?;
+        let need = match slot.kind {
+            Kind::Window(MwType::Type2) => Access::NONE,
+            Kind::Region if slot.windows == 0 => Access::REMOTE_INVALIDATE,
+            _ => return Err(AccessFault::Rights),
+        };
+        slot.check_rights(via, need)
     }
 
-    /// Takes an R_Key away. The region stays until it is deregistered.
-    pub(crate) fn invalidate(&mut self, rkey: RKey) {
+    /// Takes an R_Key away: a region stays until it is deregistered, a window is closed. Says which
+    /// queue pair alone could use it.
+    pub(crate) fn invalidate(&mut self, rkey: RKey) -> Option<Qpn> {
         let index = self.index_of(rkey.0);
-        if let Some(slot) = self.pool.get_mut(index).filter(|slot| slot.rkey == rkey.0) {
-            slot.invalidated = true;
+        let slot = self.pool.get_mut(index).filter(|slot| slot.rkey == rkey.0)?;
+        if slot.kind != Kind::Region {
+            return self.unbind(index);
         }
+        slot.invalidated = true;
+        None
     }
 
     /// Checks an access by a work request.
@@ -295,28 +298,33 @@ impl<'s> MrTable<'s> {
         need: Access,
     ) -> Result<Addr, AccessFault> {
         let slot = self.pool.get(self.index_of(lkey.0)).ok_or(AccessFault::Key)?;
-        if slot.lkey != lkey.0 {
+        // A window has no L_Key.
+        if slot.lkey != lkey.0 || slot.kind != Kind::Region {
             return Err(AccessFault::Key);
         }
-        slot.check(pd, va, len, need)
+        slot.check(Via { pd, qp: Qpn::new(0) }, va, len, need)
     }
 }
 
 impl MrSlot {
     #[inline]
-    fn check_rights(&self, pd: Pd, need: Access) -> Result<(), AccessFault> {
-        if !self.live {
+    fn check_rights(&self, via: Via, need: Access) -> Result<(), AccessFault> {
+        if self.kind == Kind::Free {
             return Err(AccessFault::Key);
         }
-        if self.pd != pd.0 {
+        if self.pd != via.pd.0 {
             return Err(AccessFault::Pd);
+        }
+        // IBTA 10.6.7: a window of type 2 is for the queue pair that bound it.
+        if self.qp != Qpn::new(0) && self.qp != via.qp {
+            return Err(AccessFault::Qp);
         }
         if self.access.contains(need) { Ok(()) } else { Err(AccessFault::Rights) }
     }
 
     #[inline]
-    fn check(&self, pd: Pd, va: u64, len: u32, need: Access) -> Result<Addr, AccessFault> {
-        self.check_rights(pd, need)?;
+    fn check(&self, via: Via, va: u64, len: u32, need: Access) -> Result<Addr, AccessFault> {
+        self.check_rights(via, need)?;
         // Nothing here can wrap: the offset is at most what `checked_sub` leaves.
         let offset = va.checked_sub(self.va).ok_or(AccessFault::Range)?;
         let room = self.len.checked_sub(offset).ok_or(AccessFault::Range)?;
@@ -332,11 +340,15 @@ mod tests {
     use super::*;
     use crate::config::SeededEntropy;
 
+    const fn via(pd: u32) -> Via {
+        Via { pd: Pd(pd), qp: Qpn::new(7) }
+    }
+
     const ATTR: MrAttr = MrAttr {
         pd: Pd(1),
         va: 0x1000,
         len: 100,
-        access: Access(Access::REMOTE_WRITE.0 | Access::LOCAL_WRITE.0),
+        access: Access::REMOTE_WRITE.or(Access::LOCAL_WRITE),
         backing: Addr { region: 7, offset: 50 },
     };
 
@@ -347,7 +359,7 @@ mod tests {
         let mr = table.register(&ATTR, &mut SeededEntropy::new(1)).unwrap();
         let write = Access::REMOTE_WRITE;
         let at = |offset| Ok(Addr { region: 7, offset });
-        let remote = |va, len| table.remote(mr.rkey, Pd(1), va, len, write);
+        let remote = |va, len| table.remote(mr.rkey, via(1), va, len, write);
         assert_eq!(remote(0x1000, 100), at(50));
         assert_eq!(remote(0x1000 + 99, 1), at(149));
         assert_eq!(remote(0x1000 + 100, 0), at(150));
@@ -363,13 +375,13 @@ mod tests {
         ] {
             assert_eq!(remote(va, len), Err(AccessFault::Range), "{va:#x}+{len}");
         }
-        let fault = |key, pd, need| table.remote(key, pd, 0x1000, 1, need);
-        assert_eq!(fault(mr.rkey, Pd(2), write), Err(AccessFault::Pd));
-        assert_eq!(fault(mr.rkey, Pd(1), Access::REMOTE_READ), Err(AccessFault::Rights));
-        assert_eq!(fault(mr.rkey, Pd(1), write | Access::REMOTE_ATOMIC), Err(AccessFault::Rights));
+        let fault = |key, via, need| table.remote(key, via, 0x1000, 1, need);
+        assert_eq!(fault(mr.rkey, via(2), write), Err(AccessFault::Pd));
+        assert_eq!(fault(mr.rkey, via(1), Access::REMOTE_READ), Err(AccessFault::Rights));
+        assert_eq!(fault(mr.rkey, via(1), write | Access::REMOTE_ATOMIC), Err(AccessFault::Rights));
         for bit in 0..32 {
             let key = RKey(mr.rkey.0 ^ 1 << bit);
-            assert_eq!(fault(key, Pd(1), write), Err(AccessFault::Key), "bit {bit}");
+            assert_eq!(fault(key, via(1), write), Err(AccessFault::Key), "bit {bit}");
         }
         assert_eq!(
             table.local(LKey(mr.rkey.0), Pd(1), 0x1000, 1, Access::NONE),
@@ -389,7 +401,7 @@ mod tests {
         for mr in all {
             table.deregister(mr.rkey).unwrap();
             assert_eq!(table.deregister(mr.rkey), Err(MemoryError::UnknownKey));
-            assert!(table.remote(mr.rkey, Pd(1), 0x1000, 1, Access::REMOTE_WRITE).is_err());
+            assert!(table.remote(mr.rkey, via(1), 0x1000, 1, Access::REMOTE_WRITE).is_err());
         }
         for old in all {
             let new = table.register(&ATTR, &mut entropy).unwrap();
@@ -406,19 +418,19 @@ mod tests {
         let attr = MrAttr { access: ATTR.access | Access::REMOTE_INVALIDATE, ..ATTR };
         let mr = table.register(&attr, &mut SeededEntropy::new(4)).unwrap();
         let other = table.register(&ATTR, &mut SeededEntropy::new(5)).unwrap();
-        assert_eq!(table.may_invalidate(other.rkey, Pd(1)), Err(AccessFault::Rights));
-        assert_eq!(table.may_invalidate(mr.rkey, Pd(2)), Err(AccessFault::Pd));
-        assert_eq!(table.may_invalidate(RKey(mr.lkey.0), Pd(1)), Err(AccessFault::Key));
-        assert_eq!(table.may_invalidate(mr.rkey, Pd(1)), Ok(()));
+        assert_eq!(table.may_invalidate(other.rkey, via(1)), Err(AccessFault::Rights));
+        assert_eq!(table.may_invalidate(mr.rkey, via(2)), Err(AccessFault::Pd));
+        assert_eq!(table.may_invalidate(RKey(mr.lkey.0), via(1)), Err(AccessFault::Key));
+        assert_eq!(table.may_invalidate(mr.rkey, via(1)), Ok(()));
         table.invalidate(mr.rkey);
         let write = Access::REMOTE_WRITE;
-        assert_eq!(table.remote(mr.rkey, Pd(1), 0x1000, 1, write), Err(AccessFault::Key));
-        assert_eq!(table.may_invalidate(mr.rkey, Pd(1)), Err(AccessFault::Key), "once");
+        assert_eq!(table.remote(mr.rkey, via(1), 0x1000, 1, write), Err(AccessFault::Key));
+        assert_eq!(table.may_invalidate(mr.rkey, via(1)), Err(AccessFault::Key), "once");
         assert!(table.local(mr.lkey, Pd(1), 0x1000, 1, Access::LOCAL_WRITE).is_ok());
-        assert!(table.remote(other.rkey, Pd(1), 0x1000, 1, write).is_ok());
+        assert!(table.remote(other.rkey, via(1), 0x1000, 1, write).is_ok());
         assert_eq!(table.deregister(mr.rkey), Ok(()));
         let again = table.register(&attr, &mut SeededEntropy::new(6)).unwrap();
-        assert!(table.remote(again.rkey, Pd(1), 0x1000, 1, write).is_ok());
+        assert!(table.remote(again.rkey, via(1), 0x1000, 1, write).is_ok());
     }
 
     #[test]

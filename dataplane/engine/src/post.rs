@@ -2,15 +2,17 @@
 
 use roce_codec::ib::{Qpn, Service};
 
+use crate::access::Access;
 use crate::cq::{WcOpcode, WcStatus};
 use crate::engine::{Engine, wc_opcode};
 use crate::flush::Selectivity;
-use crate::memory::{Access, Pd};
+use crate::memory::Pd;
 use crate::qp_state::QpState;
 use crate::rules::length::MAX_MESSAGE;
 use crate::scheduler::Class;
 use crate::sge::Sge;
 use crate::srq::Srq;
+use crate::window::MwType;
 use crate::wqe::{RecvWqe, SendWqe};
 use crate::wr::{Data, PostError, RecvWr, SendWr, WrOpcode};
 
@@ -21,6 +23,16 @@ impl Engine<'_> {
     /// [`PostError`]; nothing was queued. On a queue pair in error it is taken and completes as
     /// flushed.
     pub fn post_send(&mut self, qpn: Qpn, wr: &SendWr<'_>) -> Result<(), PostError> {
+        if let WrOpcode::BindMw { rkey, .. } = wr.opcode
+            && self.memory.window(rkey).is_none_or(|(_, kind)| kind != MwType::Type2)
+        {
+            return Err(PostError::Window);
+        }
+        self.post(qpn, wr)
+    }
+
+    /// Posts a send work request, whatever type a window is of.
+    pub(crate) fn post(&mut self, qpn: Qpn, wr: &SendWr<'_>) -> Result<(), PostError> {
         let slot = self.find(qpn).ok_or(PostError::UnknownQp)?;
         let qp = self.qps.get(slot).ok_or(PostError::UnknownQp)?;
         let flushes = matches!(qp.state, QpState::Error | QpState::Sqe);
@@ -71,8 +83,10 @@ impl Engine<'_> {
             return Ok(());
         }
         let first_psn = qp.requester.next_psn;
-        // An atomic's answer is one packet; so is every message's at least.
-        let last_psn = first_psn.add(qp.path_mtu.packets(len) - 1);
+        // An atomic's answer is one packet; so is every message's at least. What no packet carries
+        // ends before it begins.
+        let packets = if wr.opcode.is_local() { 0 } else { qp.path_mtu.packets(len) };
+        let last_psn = first_psn.add(packets).sub(1);
         let local = match wr.data {
             Data::Sges(sges) => self.locals.keep(sges, len),
             Data::Inline(bytes) => self.locals.keep_inline(bytes, len),
@@ -99,7 +113,7 @@ impl Engine<'_> {
             };
         }
         self.sends.push_back(&mut qp.requester.queue, index);
-        qp.requester.posted(index, last_psn.next());
+        qp.requester.posted(index, last_psn.next(), packets > 0);
         self.ready.push(Class::Data, slot);
         Ok(())
     }
@@ -196,6 +210,7 @@ impl WrOpcode {
                     matches!(selectivity, Selectivity::Range { len, .. } if len > MAX_MESSAGE);
                 len == 0 && !long
             }
+            Self::BindMw { .. } | Self::LocalInvalidate(_) => len == 0,
             _ => true,
         }
     }

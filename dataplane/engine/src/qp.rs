@@ -5,8 +5,9 @@ use core::net::{IpAddr, Ipv4Addr};
 
 use roce_codec::ib::{PKey, PathMtu, Psn, QKey, Qpn, RnrTimer, Service};
 
+use crate::access::Access;
 use crate::cq::Cq;
-use crate::memory::{Access, Pd};
+use crate::memory::{Pd, Via};
 use crate::pacing::Bucket;
 use crate::pool::List;
 use crate::qp_state::{QpAttrMask, QpState};
@@ -308,6 +309,8 @@ pub struct QpSlot {
     pub(crate) max_recv_sge: u8,
     pub(crate) max_inline_data: u16,
     pub(crate) srq: Option<Srq>,
+    /// Memory windows that only it may use.
+    pub(crate) windows: u32,
     pub(crate) path: Path,
     pub(crate) receives: List,
     pub(crate) responder: Responder,
@@ -340,6 +343,7 @@ impl QpSlot {
         max_recv_sge: 0,
         max_inline_data: 0,
         srq: None,
+        windows: 0,
         path: Path::EMPTY,
         receives: List::EMPTY,
         responder: Responder::EMPTY,
@@ -352,6 +356,12 @@ impl QpSlot {
     #[inline]
     pub(crate) fn touch(&self) -> bool {
         self.live ^ (self.responder.expected.get() & 1 == 0)
+    }
+
+    /// As whom it reaches memory.
+    #[inline]
+    pub(crate) const fn via(&self) -> Via {
+        Via { pd: self.pd, qp: self.qpn }
     }
 
     /// Whether requests are answered.

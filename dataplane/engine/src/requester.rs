@@ -34,7 +34,7 @@ pub(crate) struct Requester {
     pub(crate) credit_limit: Option<Msn>,
     /// The packet sent beyond that limit: one at a time, to hear of new receives.
     probe: Option<(Psn, Msn)>,
-    cursor: Link,
+    pub(crate) cursor: Link,
     cursor_psn: Psn,
     /// READs and atomics sent and not completed.
     pub(crate) rd_outstanding: u8,
@@ -106,12 +106,21 @@ impl Requester {
     }
 
     /// Notes a work request appended to the queue.
-    pub(crate) fn posted(&mut self, index: u32, next_psn: Psn) {
+    pub(crate) fn posted(&mut self, index: u32, next_psn: Psn, message: bool) {
         if self.cursor.is_none() {
             self.cursor = Link::to(index);
         }
         self.next_psn = next_psn;
-        self.next_ssn = self.next_ssn.next();
+        if message {
+            self.next_ssn = self.next_ssn.next();
+        }
+    }
+
+    /// Moves on if the next packet would come from this request, the first one no more.
+    pub(crate) const fn skip(&mut self, index: u32) {
+        if matches!(self.cursor.index(), Some(next) if next == index) {
+            self.cursor = self.queue.head();
+        }
     }
 
     /// Request packets sent and not acknowledged, since the last READ request.
@@ -192,13 +201,17 @@ impl Engine<'_> {
     /// The next request packet, if the queue pair may send one now.
     pub(crate) fn next_request(&mut self, slot: u32) -> Option<Transmit> {
         self.complete_unreliable(slot);
-        let qp = self.qps.get_mut(slot)?;
-        let requester = &mut qp.requester;
-        if !qp.state.sends() || requester.rnr_until.is_some() {
+        let qp = self.qps.get(slot)?;
+        if !qp.state.sends() || qp.requester.rnr_until.is_some() {
             return None;
         }
-        let index = requester.cursor.index()?;
+        let mut index = qp.requester.cursor.index()?;
+        if self.sends.get(index)?.opcode.is_local() {
+            index = self.run_local(slot)?;
+        }
         let wqe = *self.sends.get(index)?;
+        let qp = self.qps.get_mut(slot)?;
+        let requester = &mut qp.requester;
         let psn = requester.cursor_psn;
         // IBTA 10.3.1.5: a draining queue begins nothing new.
         if qp.state == QpState::Sqd && psn == wqe.first_psn && !requester.is_outstanding(psn) {
@@ -220,7 +233,7 @@ impl Engine<'_> {
             return None;
         }
         let is_probe = requester.is_beyond_credits(&wqe) && wqe.takes_receive_at(psn);
-        let mut packet = wqe.packet(psn, qp.path_mtu.bytes());
+        let mut packet = wqe.packet(psn, qp.path_mtu.bytes())?;
         // IBTA 9.7.1 (C9-58): never more than half of the PSNs, an answer's included.
         if requester.beyond_una(psn).saturating_add(packet.packets) > Psn::HALF {
             return None;

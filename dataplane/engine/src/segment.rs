@@ -32,14 +32,14 @@ impl SendWqe {
         self.opcode.takes_receive() && psn == at
     }
 
-    /// The packet with this PSN.
-    pub(crate) fn packet(&self, psn: Psn, mtu: u32) -> Packet {
+    /// The packet with this PSN; `None` if no packet carries it.
+    pub(crate) fn packet(&self, psn: Psn, mtu: u32) -> Option<Packet> {
         let index = u32::try_from(psn.distance_from(self.first_psn)).unwrap_or(0);
         let offset = index.saturating_mul(mtu).min(self.local.len);
         let left = self.local.len - offset;
         let (first, last) = (psn == self.first_psn, psn == self.last_psn);
         let len = left.min(mtu);
-        match self.opcode {
+        Some(match self.opcode {
             WrOpcode::Send => {
                 let opcode = match (first, last) {
                     (true, true) => Opcode::RC_SEND_ONLY,
@@ -126,7 +126,8 @@ impl SendWqe {
                 };
                 Packet { opcode: Opcode::RC_FLUSH, ext, offset: 0, len: 0, packets: 1 }
             }
-        }
+            WrOpcode::BindMw { .. } | WrOpcode::LocalInvalidate(_) => return None,
+        })
     }
 
     fn atomic(opcode: Opcode, eth: AtomicEth) -> Packet {

@@ -25,6 +25,8 @@ pub struct SendWqe {
     pub(crate) last_psn: Psn,
     /// Which message it is, as the peer's MSN counts: from 1.
     pub(crate) ssn: Msn,
+    /// Of a request that no packet carries: it has been carried out.
+    pub(crate) done: bool,
     /// Where a datagram goes.
     pub(crate) to: Option<UdAddress>,
 }
@@ -42,6 +44,7 @@ impl SendWqe {
         first_psn: Psn::new(0),
         last_psn: Psn::new(0),
         ssn: Msn::new(0),
+        done: false,
         to: None,
     };
 }

@@ -7,6 +7,7 @@ use roce_codec::ib::RKey;
 use crate::ah::UdAddress;
 use crate::flush::{Placement, Selectivity};
 use crate::sge::Sge;
+use crate::window::MwBindInfo;
 
 /// What a send work request does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +81,17 @@ pub enum WrOpcode {
         /// How far.
         placement: Placement,
     },
+    /// Bind a memory window of type 2 ([`Engine::bind_mw`](crate::Engine::bind_mw) is for type 1).
+    /// Nothing goes over the wire; what is posted behind it finds the window bound.
+    BindMw {
+        /// The window, and the R_Key that it gets: [`Mw::with_key`](crate::Mw::with_key).
+        rkey: RKey,
+        /// To what.
+        info: MwBindInfo,
+    },
+    /// Take an R_Key away: that of a window of type 2, bound by this queue pair, or that of a
+    /// region with [`Access::REMOTE_INVALIDATE`](crate::Access::REMOTE_INVALIDATE) and no windows.
+    LocalInvalidate(RKey),
 }
 
 impl WrOpcode {
@@ -104,7 +116,13 @@ impl WrOpcode {
                 | Self::SendWithImm(_)
                 | Self::RdmaWrite { .. }
                 | Self::RdmaWriteWithImm { .. }
-        )
+        ) || self.is_local()
+    }
+
+    /// Whether no packet carries it.
+    #[inline]
+    pub(crate) const fn is_local(self) -> bool {
+        matches!(self, Self::BindMw { .. } | Self::LocalInvalidate(_))
     }
 
     /// Whether a datagram can be it.
@@ -251,6 +269,8 @@ pub enum PostError {
     SharedReceives,
     /// No such shared receive queue.
     UnknownSrq,
+    /// No memory window of that type.
+    Window,
     /// A datagram without destination or with an address handle that is gone, or a destination on
     /// a connection.
     Address,
@@ -267,6 +287,7 @@ impl fmt::Display for PostError {
             Self::Service => "the queue pair's service does not have the operation",
             Self::TooManySges => "more scatter-gather elements than the queue pair was created for",
             Self::Inline => "inline data too long, or where an answer is to be placed",
+            Self::Window => "no memory window of that type",
             Self::SharedReceives => "the queue pair's receives come from a shared receive queue",
             Self::UnknownSrq => "no such shared receive queue",
             Self::Address => "a destination on a connection, or none for a datagram",

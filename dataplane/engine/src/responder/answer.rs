@@ -7,12 +7,12 @@ use roce_codec::ib::{
 
 use super::replay::Kept;
 use super::{Answer, Message, Waiting};
+use crate::access::Access;
 use crate::counters::{DropReason, HwCounter};
 use crate::cq::{WcOpcode, WcStatus};
 use crate::engine::Engine;
 use crate::event::Event;
 use crate::held::Holding;
-use crate::memory::Access;
 use crate::qp_state::QpState;
 use crate::scheduler::Class;
 use crate::transmit::{Body, Transmit};
@@ -116,7 +116,7 @@ impl Engine<'_> {
         }
         let (start, cap) =
             (usize::from(qp.responder.replay_next), usize::from(qp.responder.replay_cap));
-        let (pd, mtu) = (qp.pd, qp.path_mtu);
+        let (via, mtu) = (qp.via(), qp.path_mtu);
         let replays = self.replays_of(slot);
         // From the slot that is replaced next, the oldest, to the newest.
         let at = (start..cap)
@@ -150,7 +150,7 @@ impl Engine<'_> {
                     Body::Empty
                 } else {
                     // The region may have gone since the request was taken.
-                    match self.memory.remote(rkey, pd, va, len, Access::REMOTE_READ) {
+                    match self.memory.remote(rkey, via, va, len, Access::REMOTE_READ) {
                         Ok(addr) => Body::Region { addr, len },
                         // A late duplicate of what has been answered: nobody waits for it.
                         Err(_) if replay.answered => {

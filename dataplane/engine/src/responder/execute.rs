@@ -4,12 +4,12 @@ use roce_codec::ib::{ImmDt, NakCode, Operation};
 
 use super::replay::{Kept, Pass, ReplaySlot};
 use super::{INVALID, Message, Refusal, Request};
+use crate::access::Access;
 use crate::backing::{AtomicOp, Backing};
 use crate::counters::HwCounter;
 use crate::cq::{Wc, WcOpcode, WcStatus};
 use crate::engine::Engine;
 use crate::event::Event;
-use crate::memory::Access;
 use crate::pool::Link;
 use crate::rules::length::{self, MAX_MESSAGE};
 
@@ -28,7 +28,7 @@ impl Engine<'_> {
             qp.responder.message = Message::Send { receive: Link::to(index), filled: 0 };
         }
         let Some(qp) = self.qps.get(slot) else { return Err(INVALID) };
-        let pd = qp.pd;
+        let via = qp.via();
         let Message::Send { receive, filled } = qp.responder.message else {
             return Err(INVALID);
         };
@@ -42,7 +42,7 @@ impl Engine<'_> {
         // the data is placed, so that nothing of a refused packet happens.
         let doomed = request.frame.ieth().map(|ieth| ieth.0);
         if let Some(rkey) = doomed {
-            self.memory.may_invalidate(rkey, pd).map_err(|_| {
+            self.memory.may_invalidate(rkey, via).map_err(|_| {
                 Refusal::NakReceive(NakCode::RemoteAccessError, WcStatus::RemoteInvalidate)
             })?;
         }
@@ -56,7 +56,7 @@ impl Engine<'_> {
                 qp.responder.message = Message::None;
             }
             if let Some(rkey) = doomed {
-                self.memory.invalidate(rkey);
+                self.invalidate(rkey);
                 self.counters.count(HwCounter::RxInvalidateRequests);
             }
             self.free_recv(index);
@@ -96,7 +96,7 @@ impl Engine<'_> {
             } else {
                 (start.wrapping_add(u64::from(written)), len)
             };
-            let Ok(addr) = self.memory.remote(rkey, qp.pd, va, checked, Access::REMOTE_WRITE)
+            let Ok(addr) = self.memory.remote(rkey, qp.via(), va, checked, Access::REMOTE_WRITE)
             else {
                 return Err(access);
             };
@@ -162,7 +162,7 @@ impl Engine<'_> {
         if reth.dma_len > 0
             && self
                 .memory
-                .remote(reth.rkey, qp.pd, reth.va, reth.dma_len, Access::REMOTE_READ)
+                .remote(reth.rkey, qp.via(), reth.va, reth.dma_len, Access::REMOTE_READ)
                 .is_err()
         {
             return Err(Refusal::Nak(NakCode::RemoteAccessError));
@@ -193,7 +193,7 @@ impl Engine<'_> {
         let Some(qp) = self.qps.get(slot) else { return Err(INVALID) };
         let addr = self
             .memory
-            .remote(reth.rkey, qp.pd, reth.va, 8, Access::REMOTE_WRITE)
+            .remote(reth.rkey, qp.via(), reth.va, 8, Access::REMOTE_WRITE)
             .map_err(|_| Refusal::Nak(NakCode::RemoteAccessError))?;
         let mut value = [0; 8];
         for (byte, from) in value.iter_mut().zip(request.frame.payload().into_iter().flatten()) {
@@ -226,7 +226,7 @@ impl Engine<'_> {
         let Some(qp) = self.qps.get(slot) else { return Err(INVALID) };
         let addr = self
             .memory
-            .remote(eth.rkey, qp.pd, eth.va, 8, Access::REMOTE_ATOMIC)
+            .remote(eth.rkey, qp.via(), eth.va, 8, Access::REMOTE_ATOMIC)
             .map_err(|_| Refusal::Nak(NakCode::RemoteAccessError))?;
         let op = if request.info.operation == Operation::CompareSwap {
             AtomicOp::CompareSwap { compare: eth.compare, swap: eth.swap_add }

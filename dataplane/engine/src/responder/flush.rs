@@ -4,11 +4,11 @@ use roce_codec::ib::{NakCode, Operation};
 
 use super::replay::{Kept, ReplaySlot};
 use super::{INVALID, Refusal, Request};
+use crate::access::Access;
 use crate::backing::Backing;
 use crate::counters::HwCounter;
 use crate::engine::Engine;
 use crate::flush::{Placement, Selectivity, asked};
-use crate::memory::Access;
 use crate::rules::length::MAX_MESSAGE;
 
 /// The rights that a FLUSH needs, of the queue pair and of the region.
@@ -55,9 +55,9 @@ impl Engine<'_> {
         let (addr, len) = match selectivity {
             Selectivity::Range { len, .. } if len > MAX_MESSAGE => return Err(INVALID),
             Selectivity::Range { va, len } => {
-                self.memory.remote(rkey, qp.pd, va, len, need).map(|addr| (addr, u64::from(len)))
+                self.memory.remote(rkey, qp.via(), va, len, need).map(|addr| (addr, u64::from(len)))
             }
-            Selectivity::Region => self.memory.whole_region(rkey, qp.pd, need),
+            Selectivity::Region => self.memory.whole_region(rkey, qp.via(), need),
         }
         .map_err(|_| Refusal::Nak(NakCode::RemoteAccessError))?;
         backing

@@ -22,12 +22,12 @@ use roce_codec::ib::{
     Bth, Msn, NakCode, OpcodeInfo, Operation, Psn, RKey, RnrTimer, Service, Syndrome,
 };
 
+use crate::access::Access;
 use crate::backing::Backing;
 use crate::counters::DropReason;
 use crate::cq::WcStatus;
 use crate::engine::Engine;
 use crate::event::Event;
-use crate::memory::Access;
 use crate::pool::{Link, List};
 use crate::qp_state::QpState;
 use crate::rules::length;

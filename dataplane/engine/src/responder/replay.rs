@@ -3,9 +3,9 @@
 use roce_codec::ib::{Opcode, Operation, PathMtu, Psn, RKey};
 
 use super::{Answer, INVALID, Refusal, Request};
+use crate::access::Access;
 use crate::counters::{DropReason, HwCounter};
 use crate::engine::Engine;
-use crate::memory::Access;
 use crate::scheduler::Class;
 
 /// A READ or atomic that is kept until its slot is needed; part of
@@ -215,10 +215,10 @@ impl Engine<'_> {
         let psn = request.bth.psn;
         let reth = request.frame.reth().ok_or(stale)?;
         let qp = self.qps.get(slot).ok_or(stale)?;
-        let (pd, mtu) = (qp.pd, qp.path_mtu);
+        let (via, mtu) = (qp.via(), qp.path_mtu);
         if reth.dma_len > 0 {
             self.memory
-                .remote(reth.rkey, pd, reth.va, reth.dma_len, Access::REMOTE_READ)
+                .remote(reth.rkey, via, reth.va, reth.dma_len, Access::REMOTE_READ)
                 .map_err(|_| stale)?;
         }
         let read = |replay: &ReplaySlot| {

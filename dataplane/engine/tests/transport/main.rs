@@ -28,5 +28,7 @@ mod selective;
 mod sges;
 mod srq;
 mod states;
+mod statuses;
 mod ud;
 mod unreliable;
+mod windows;

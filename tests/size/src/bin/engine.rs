@@ -6,8 +6,8 @@ use roce_codec::ib::Qpn;
 use roce_codec::icrc::Icrc;
 use roce_codec::{Crc32, SmallTable};
 use roce_engine::{
-    Addr, AtomicOp, Backing, BackingFault, Engine, MemoryError, Mr, MrAttr, QpError, QpInit,
-    SeededEntropy, Transmit,
+    Addr, AtomicOp, Backing, BackingFault, Engine, MemoryError, Mr, MrAttr, Mw, MwType, Pd,
+    QpError, QpInit, SeededEntropy, Transmit,
 };
 
 roce_size::firmware! {
@@ -54,6 +54,15 @@ fn create_qp(
     engine.create_qp(init, entropy)
 }
 
+fn alloc_mw(
+    engine: &mut Engine<'_>,
+    pd: Pd,
+    kind: MwType,
+    entropy: &mut SeededEntropy,
+) -> Result<Mw, MemoryError> {
+    engine.alloc_mw(pd, kind, entropy)
+}
+
 /// The address of a call, so that it stays for any arguments.
 #[inline(never)]
 fn case(call: &usize) -> *const () {
@@ -69,6 +78,14 @@ fn case(call: &usize) -> *const () {
         Engine::destroy_qp as *const (),
         Engine::post_send as *const (),
         Engine::post_recv as *const (),
+        Engine::create_srq as *const (),
+        Engine::post_srq_recv as *const (),
+        Engine::modify_srq as *const (),
+        Engine::query_srq as *const (),
+        Engine::destroy_srq as *const (),
+        alloc_mw as *const (),
+        Engine::bind_mw as *const (),
+        Engine::dealloc_mw as *const (),
         Engine::handle_burst::<Nowhere> as *const (),
         Engine::handle_timeout as *const (),
         Engine::poll_timeout as *const (),
