@@ -1,4 +1,4 @@
-"""Runs scenarios one after another, and judges each while the next one runs."""
+"""A guest and a server for it: runs scenarios one after another, and judges each while the next one runs."""
 
 import concurrent.futures
 import os
@@ -10,7 +10,7 @@ from . import guest as guests
 from . import lab
 from .ourselves import Ourselves
 from .scenario import Card
-from .target import Hostile, Responder, SecondGuest, TargetError
+from .target import Hostile, Responder, SecondGuest, TargetError, bridge, repairing
 
 SETTLE_SECONDS = 0.05  # the last acknowledgement may still be on its way to the tap
 PATH_SECONDS = 20
@@ -18,36 +18,42 @@ AFTER_KILL_SECONDS = 1  # for perftest's own server to notice
 
 
 class Bench:
-    """A lab, a guest in it, and a server for it. Use as a context manager."""
+    """A lab, a guest in it, and a server for it. `boot` comes first, `close` last."""
 
-    def __init__(self, image, directory, judge, responder=None, hostile=None):
+    def __init__(self, image, directory, judge, responder=None, hostile=None, keep=False):
         """responder: the binary to serve with; None serves from a second guest. hostile: the binary of the neighbour
-        that sends nonsense, where a scenario wants one."""
+        that sends nonsense, where a scenario wants one. keep: whether what a good scenario leaves stays."""
         self._image, self._directory, self._judge, self._binary = image, directory, judge, responder
+        self._keep = keep
         self._lab = lab.Lab()
         self._hostile = Hostile(self._lab, hostile)
-        self._client = self._server = self._target = None
+        self._client = self._server = self._target = self._repair = None
         self._gids = {}
+        self._closed = False
 
-    def __enter__(self):
-        self._lab.__enter__()
+    def boot(self):
+        os.makedirs(self._directory)
+        self._lab.make()
         try:
             self._boot()
         except BaseException:
-            self.__exit__()
+            self.close()
             raise
-        return self
 
-    def __exit__(self, *_):
+    def close(self):
+        """Ends everything; a scenario that is running fails."""
+        self._closed = True
         self._hostile.abandon()
+        if self._repair is not None:
+            self._repair.abandon()
         if self._target is not None:
             self._target.abandon()
         for guest in (self._client, self._server):
             if guest is not None:
                 guest.close()
-        self._lab.__exit__()
+        self._lab.remove()
 
-    def run(self, scenarios, report, keep):
+    def run(self, scenarios, report):
         """Runs all; `report(name, seconds, problems, directory)` once each, in order."""
         with concurrent.futures.ThreadPoolExecutor(1) as judging:
             pending = []
@@ -58,7 +64,7 @@ class Bench:
                 runs, frames, outcome, problems = self._run(scenario, directory)
                 seconds = time.monotonic() - started
                 pending.append((scenario, seconds, directory, judging.submit(
-                    self._finish, scenario, runs, frames, outcome, problems, directory, keep)))
+                    self._finish, scenario, runs, frames, outcome, problems, directory)))
                 while pending and (pending[0][3].done() or len(pending) > 4):
                     _report(report, pending.pop(0))
             while pending:
@@ -72,6 +78,8 @@ class Bench:
             if self._client is None:
                 self._boot()
             self._client.wires[card].take()
+            if scenario.rxe_flush == "repaired":
+                self._repair = repairing(self._lab)
             if scenario.ours == "client":
                 place = self._target.place(scenario, directory)
                 runs, outcome = Ourselves(self._lab, self._client).run(scenario, self._card(scenario), place)
@@ -85,12 +93,18 @@ class Bench:
                 time.sleep(SETTLE_SECONDS)
                 outcome = self._target.stop()
         except (TargetError, guests.GuestError) as error:
+            if self._closed:
+                raise
             problems.append(str(error))
             self._target.abandon()
             self._hostile.abandon()
             if isinstance(error, guests.GuestError):
                 self._client.close()
                 self._client = None
+        if self._repair is not None:
+            self._repair.stop()
+            self._repair = None
+            bridge(self._lab)
         frames = self._client.wires[card].take() if self._client else []
         with open(f"{directory}/clients.txt", "w", encoding="utf-8") as file:
             for client, output, status in runs:
@@ -133,10 +147,10 @@ class Bench:
         gids = {family: index for (card, family), index in self._gids.items() if card == number}
         return Card(f"rxe{number}", f"eth{number}", net, self._target.host, gids)
 
-    def _finish(self, scenario, runs, frames, outcome, problems, directory, keep):
+    def _finish(self, scenario, runs, frames, outcome, problems, directory):
         if outcome is not None:
             problems += self._judge.judge(scenario, runs, frames, outcome, directory)
-        if not problems and not keep:
+        if not problems and not self._keep:
             shutil.rmtree(directory)
         return problems
 

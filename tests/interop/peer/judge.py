@@ -28,7 +28,8 @@ class Judge:
             recorded = []
         else:
             recorded = read_capture(capture, problems)
-        problems += check_icrc("on the wire", frames)
+        on_guest = icrc.of_rxe if scenario.rxe_flush else icrc.computed
+        problems += check_icrc("on the wire", frames, on_guest)
         problems += check_memory(scenario, frames, outcome)
         for client in scenario.clients:
             problems += client.check_frames(frames) if hasattr(client, "check_frames") else []
@@ -36,14 +37,19 @@ class Judge:
             problems += check_sum(outcome.stats)
         if scenario.hostile:
             return problems  # what the neighbour sent is neither clean nor on the guest's wire
-        problems += check_icrc("in the capture", recorded)
+        repaired = scenario.rxe_flush == "repaired"
+        problems += check_icrc("in the capture", recorded, icrc.computed if repaired else on_guest)
         if outcome.capture is not None and not scenario.fault:
-            problems += check_recorded(frames, recorded)
+            problems += check_recorded([(stamp, icrc.right(frame), length) for stamp, frame, length in frames]
+                                       if repaired else frames, recorded)
         if outcome.stats is not None:
             problems += check_counters(outcome.stats, *count(frames, scenario))
         if scenario.fault:
             problems += check_faults(scenario.fault, outcome.faults)
-        problems += self._check_rules(capture)
+        if scenario.rxe_flush == "dropped":
+            problems += check_dropped(frames, outcome.stats)
+        else:
+            problems += self._check_rules(capture)
         problems += check_tshark(capture)
         return problems
 
@@ -69,14 +75,24 @@ def read_capture(path, problems):
         return []
 
 
-def check_icrc(where, frames):
+def check_dropped(frames, stats):
+    """There were FLUSHes, and the responder counted each as a packet with a bad ICRC, and nothing else so."""
+    flushes = sum(packet is not None and packet.opcode == icrc.FLUSH for _, frame, _ in frames
+                  for packet in (wire.roce(frame),))
+    counted = (stats or {}).get("drops", {}).get("icrc", 0)
+    if flushes and flushes == counted:
+        return []
+    return [f"{flushes} FLUSHes with rxe's ICRC, {counted} dropped for theirs"]
+
+
+def check_icrc(where, frames, oracle=icrc.computed):
     for number, (_, frame, length) in enumerate(frames, 1):
         packet = wire.roce(frame)
         if packet is None:
             continue
         if len(frame) < length:
             return [f"frame {number} {where} is cut"]
-        expected, found = icrc.computed(frame, packet), icrc.carried(frame, packet)
+        expected, found = oracle(frame, packet), icrc.carried(frame, packet)
         if expected != found:
             return [f"frame {number} {where}: ICRC {found.hex()}, should be {expected.hex()}"]
     return []
@@ -102,7 +118,8 @@ def check_memory(scenario, frames, outcome):
     regions = outcome.regions or []
     receives = {region["qpn"]: region["receives"] for region in regions if region.get("receives")}
     model = replay.Replay(receives, {region["qpn"]: region["rkey"] for region in regions})
-    model.run(frames, pairs, whole=not any(client.killed for client in scenario.clients))
+    whole = scenario.rxe_flush != "dropped" and not any(client.killed for client in scenario.clients)
+    model.run(frames, pairs, whole=whole)
     problems = model.problems[:3]
     for name, count_wanted in _operations(scenario).items():
         if model.executed[name] < count_wanted:

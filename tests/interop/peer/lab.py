@@ -9,6 +9,7 @@ A third port of the bridge, veth-hostile in the wire namespace, is for whoever s
 
 import ctypes
 import fcntl
+import itertools
 import os
 import re
 import struct
@@ -55,22 +56,24 @@ def link_local(net, host):
 
 
 class Lab:
-    """Made on entry, gone on exit. Its names carry our process id, so that labs stand side by side."""
+    """Two namespaces, from `make` to `remove`. Their names carry our process id and a number, so that labs stand side by
+    side."""
+
+    _numbers = itertools.count()
 
     def __init__(self):
-        self.near = f"rhi{os.getpid()}-near"
-        self.wire = f"rhi{os.getpid()}-wire"
+        name = f"rhi{os.getpid()}-{next(self._numbers)}"
+        self.near, self.wire = f"{name}-near", f"{name}-wire"
 
-    def __enter__(self):
+    def make(self):
         _sweep()
         try:
             self._make()
         except BaseException:
-            self.__exit__()
+            self.remove()
             raise
-        return self
 
-    def __exit__(self, *_):
+    def remove(self):
         for namespace in (self.near, self.wire):
             subprocess.run(["ip", "netns", "del", namespace], stderr=subprocess.DEVNULL, check=False)
 
@@ -135,7 +138,7 @@ def dying_with_us(*command):
 def _sweep():
     """Removes what a killed run left: namespaces of ours whose process is gone."""
     for name in os.listdir("/run/netns") if os.path.isdir("/run/netns") else []:
-        owner = re.fullmatch(r"rhi(\d+)-(near|wire)", name)
+        owner = re.fullmatch(r"rhi(\d+)-(\d+-)?(near|wire)", name)
         if owner and not os.path.exists(f"/proc/{owner[1]}"):
             subprocess.run(["ip", "netns", "del", name], check=False)
 

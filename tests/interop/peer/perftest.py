@@ -168,6 +168,22 @@ def selective():
             for number, (program, attachment, size, iterations) in enumerate(runs)]
 
 
+def newer():
+    """The eight programs once each from the newer kernel, and its newer perftest, and four of them at 2 % loss."""
+    scenarios = []
+    for number, program in enumerate(PROGRAMS):
+        family, attachment = FAMILIES[number % 2], ATTACHMENTS[number // 2 % 2]
+        client = Client(program, MTUS[-1 - number % 3], 65536 if program.endswith("bw") else 1025, family)
+        scenarios.append(Scenario(f"newer-{program}-{family}", attachment, (client,), kernel="newer"))
+    for number, (program, size, iterations) in enumerate((("write_bw", 3000, 2500), ("read_bw", 3000, 700),
+                                                          ("send_bw", 1024, 2500), ("atomic_bw", 8, 700))):
+        family = FAMILIES[(number + 1) % 2]
+        client = Client(program, 1024, size, family, iterations, FAULT_TIMEOUT)
+        scenarios.append(Scenario(f"newer-loss-{program}-{family}", ATTACHMENTS[number % 2], (client,),
+                                  LOSS.format(seed=number + 1), 120, kernel="newer"))
+    return scenarios
+
+
 def hostile():
     """Every program in turn, while somebody else sends the responder mutated frames."""
     clients = tuple(Client(program, 1024, 4096, iterations=200) for program in PROGRAMS if program != "write_lat")

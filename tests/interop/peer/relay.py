@@ -1,6 +1,10 @@
-"""A wire with faults, for the self-test: carries frames between two interfaces and loses, doubles or reorders RoCE.
+"""A wire with faults: carries frames between two interfaces and loses, doubles or reorders RoCE.
 
     python3 -m peer.relay INTERFACE INTERFACE drop=0.02,duplicate=0.02,reorder=0.02,seed=1
+    python3 -m peer.relay INTERFACE INTERFACE flush
+
+With `flush` there is a Linux rxe at the first interface: a FLUSH that comes from there gets the ICRC that it should
+carry, one that goes there the ICRC that rxe expects.
 
 Ends on SIGTERM, and prints what it did as one line of JSON.
 """
@@ -13,7 +17,7 @@ import socket
 import sys
 import time
 
-from . import wire
+from . import icrc, wire
 
 _ETH_P_ALL = 3
 _PACKET_OUTGOING = 4
@@ -24,17 +28,17 @@ _LATE_SECONDS = 0.01  # a held frame with nothing behind it is not held for ever
 def parse_faults(text):
     rates = {"drop": 0.0, "duplicate": 0.0, "reorder": 0.0, "seed": 1.0}
     for word in text.split(","):
-        if word:
+        if word and word != "flush":
             name, value = word.split("=")
             rates[name] = float(value)
     return rates
 
 
 class Direction:
-    def __init__(self, source, sink, rates, dice):
-        self.source, self._sink, self._rates, self._dice = source, sink, rates, dice
+    def __init__(self, source, sink, rates, dice, repair=None):
+        self.source, self._sink, self._rates, self._dice, self._repair = source, sink, rates, dice, repair
         self._held = None
-        self.counts = {"frames": 0, "drop": 0, "duplicate": 0, "reorder": 0}
+        self.counts = {"frames": 0, "drop": 0, "duplicate": 0, "reorder": 0, "repair": 0}
 
     def pump(self):
         while True:
@@ -72,6 +76,10 @@ class Direction:
             self._held = None
 
     def _send(self, frame):
+        if self._repair is not None:
+            changed = self._repair(frame)
+            self.counts["repair"] += changed != frame
+            frame = changed
         try:
             self._sink.send(frame)
         except BlockingIOError:
@@ -90,7 +98,8 @@ def main():
     rates = parse_faults(sys.argv[3] if len(sys.argv) > 3 else "")
     dice = random.Random(rates["seed"])
     one, other = _open(sys.argv[1]), _open(sys.argv[2])
-    directions = [Direction(one, other, rates, dice), Direction(other, one, rates, dice)]
+    repairs = (icrc.right, icrc.spoilt) if sys.argv[3:] == ["flush"] else (None, None)
+    directions = [Direction(one, other, rates, dice, repairs[0]), Direction(other, one, rates, dice, repairs[1])]
     running = True
 
     def stop(*_):

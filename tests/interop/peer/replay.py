@@ -17,6 +17,8 @@ _READ = 0x0C
 _RESPONSES = {0x0D, 0x0E, 0x0F, 0x10}
 _ATOMIC_ACKNOWLEDGE = 0x12
 _COMPARE_SWAP, _FETCH_ADD = 0x13, 0x14
+_FLUSH, _ATOMIC_WRITE = 0x1C, 0x1D
+_ANSWERED = {_COMPARE_SWAP, _FETCH_ADD, _FLUSH, _ATOMIC_WRITE}
 _PAGE = 4096
 
 
@@ -112,7 +114,7 @@ class Replay:
                 continue
             here = (packet.destination, packet.qpn)
             if packet.opcode == _READ or packet.opcode in _SEND or packet.opcode in _WRITE \
-                    or packet.opcode in (_COMPARE_SWAP, _FETCH_ADD):
+                    or packet.opcode in _ANSWERED:
                 sent[here].setdefault(packet.psn, (packet, frame))
             elif packet.opcode in _RESPONSES or packet.opcode == _ATOMIC_ACKNOWLEDGE:
                 answered[here].setdefault(packet.psn, (packet, frame))
@@ -153,6 +155,8 @@ class Replay:
             elif packet.opcode == _READ:
                 expected = distance + self._read(name, packet, answers, whole)
                 self.executed["read"] += 1
+            elif packet.opcode in (_FLUSH, _ATOMIC_WRITE):
+                self._done(name, packet, payload, answers, whole)
             else:
                 self._atomic(name, packet, answers, whole)
                 self.executed["atomic"] += 1
@@ -189,6 +193,18 @@ class Replay:
         if done != packet.length:
             self.problems.append(f"{name}: READ {packet.psn:#x} of {packet.length} bytes was answered with {done}")
         return count
+
+    def _done(self, name, packet, payload, answers, whole):
+        """FLUSH and ATOMIC WRITE: a READ response without payload says that it is done."""
+        what = "FLUSH" if packet.opcode == _FLUSH else "ATOMIC WRITE"
+        answer = answers.get(packet.psn)
+        if answer is None or answer[0].opcode != 0x10 or answer[0].payload_offset != answer[0].payload_end:
+            if whole:
+                self.problems.append(f"{name}: {what} {packet.psn:#x} was not answered as one is")
+            return
+        if packet.opcode == _ATOMIC_WRITE:
+            self.memories[packet.key].write(packet.va, payload)
+        self.executed[what] += 1
 
     def _atomic(self, name, packet, answers, whole):
         answer = answers.get(packet.psn)

@@ -61,6 +61,10 @@ class Scenario:
 
     `serve` are further words for roce-responder's command line.
 
+    `rxe_flush` says what becomes of the guest's FLUSHes, whose ICRC rxe has its own way with (icrc.of_rxe): "dropped",
+    they come as they are, and count as what they are; "repaired", a relay between puts the right one there, and rxe's
+    own on ours. Such a scenario is attached to the veth.
+
     The clients run one after another, or all at once where `together` is set. With `hostile`, roce-hostile sends its
     frames meanwhile. A client has
 
@@ -92,6 +96,13 @@ class Scenario:
     kernel: str = "stock"
     ours: str = "server"
     serve: tuple = ()
+    rxe_flush: str = ""
+
+    @property
+    def serves_itself(self):
+        """Whether a second guest of the stock kernel can take our place."""
+        return self.ours == "server" and self.kernel == "stock" and \
+            all(hasattr(client, "server_command") for client in self.clients)
 
     @property
     def services(self):

@@ -1,6 +1,6 @@
 """Every scenario there is. A table is a function that returns a list of them; a new one gets a line here."""
 
-from . import perftest, pingpong, rdma_cm
+from . import flush, perftest, pingpong, rdma_cm
 
 TABLES = (
     perftest.covering,
@@ -12,6 +12,8 @@ TABLES = (
     rdma_cm.lossy,
     pingpong.both_ways,
     pingpong.lossy,
+    perftest.newer,
+    flush.flushes,
 )
 
 

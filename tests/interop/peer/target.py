@@ -157,6 +157,42 @@ class Hostile:
             self._process.wait()
 
 
+class Relay:
+    """peer.relay between two interfaces of the wire, neither of which may be on the bridge. Starts when made."""
+
+    def __init__(self, the_lab, one, other, words):
+        command = lab.dying_with_us("ip", "netns", "exec", the_lab.wire, sys.executable, "-m", "peer.relay",
+                                    one, other, words)
+        self._process = subprocess.Popen(command, cwd=os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
+                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
+                                         start_new_session=True)
+        if self._process.stdout.readline().strip() != "ready":
+            raise TargetError("the relay did not start")
+
+    def stop(self):
+        """Returns what it counted, by direction."""
+        self._process.terminate()
+        return json.loads(self._process.communicate(timeout=STOP_SECONDS)[0])
+
+    def abandon(self):
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+
+def repairing(the_lab):
+    """A relay in the bridge's place, between the guest and us, for the ICRC of FLUSHes."""
+    for device in ("tap-bridged", "veth-far"):
+        the_lab.run(the_lab.wire, "ip", "link", "set", device, "nomaster")
+    return Relay(the_lab, "tap-bridged", "veth-far", "flush")
+
+
+def bridge(the_lab):
+    """The bridge again."""
+    for device in ("tap-bridged", "veth-far"):
+        the_lab.run(the_lab.wire, "ip", "link", "set", device, "master", "bridge")
+
+
 class SecondGuest:
     """perftest's own server over rxe, behind a relay that can lose, double and reorder."""
 
@@ -169,13 +205,7 @@ class SecondGuest:
 
     def start_relay(self, fault=""):
         self.abandon()
-        command = lab.dying_with_us("ip", "netns", "exec", self._lab.wire, sys.executable, "-m", "peer.relay",
-                                    "tap-bridged", "tap-server", fault)
-        self._relay = subprocess.Popen(command, cwd=os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
-                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
-                                       start_new_session=True)
-        if self._relay.stdout.readline().strip() != "ready":
-            raise TargetError("the relay did not start")
+        self._relay = Relay(self._lab, "tap-bridged", "tap-server", fault)
 
     def start(self, scenario, directory):
         self.start_relay(scenario.fault)
@@ -194,14 +224,11 @@ class SecondGuest:
     def stop(self):
         time.sleep(0.2)
         self._guest.run("killall -9 " + " ".join(f"ib_{program}" for program in PROGRAMS), 10)
-        self._relay.terminate()
-        counted = json.loads(self._relay.communicate(timeout=STOP_SECONDS)[0])
-        return Outcome(faults=counted)
+        return Outcome(faults=self._relay.stop())
 
     def abandon(self):
-        if self._relay is not None and self._relay.poll() is None:
-            self._relay.kill()
-            self._relay.wait()
+        if self._relay is not None:
+            self._relay.abandon()
 
 
 def _by_program(clients):

@@ -9,10 +9,11 @@ ROCE_PORT = 4791
 
 Roce = collections.namedtuple(
     "Roce", "source destination ip_offset ip_version bth_offset opcode qpn psn pad acknowledge payload_offset "
-            "payload_end va key length swap compare syndrome original")
+            "payload_end va key length swap compare syndrome original flush")
 
 # Extension headers by operation (low five bits), for the reliable connected service.
-_RETH = {0x06, 0x0A, 0x0B, 0x0C}
+_FETH = {0x1C}
+_RETH = {0x06, 0x0A, 0x0B, 0x0C, 0x1C, 0x1D}
 _AETH = {0x0D, 0x0F, 0x10, 0x11, 0x12}
 _IMMEDIATE = {0x03, 0x05, 0x09, 0x0B}
 _ATOMIC = {0x13, 0x14}
@@ -140,8 +141,11 @@ def roce(frame):
     opcode = frame[bth]
     operation = opcode & 0x1F
     position = bth + 12
-    va = key = length = swap = compare = syndrome = original = None
+    va = key = length = swap = compare = syndrome = original = flush = None
     if opcode >> 5 == 0:
+        if operation in _FETH:
+            flush = frame[position + 3]
+            position += 4
         if operation in _RETH:
             va, key, length = struct.unpack_from(">QII", frame, position)
             position += 16
@@ -162,4 +166,4 @@ def roce(frame):
     pad = frame[bth + 1] >> 4 & 3
     return Roce(source, destination, at, version, bth, opcode, int.from_bytes(frame[bth + 5:bth + 8], "big"),
                 int.from_bytes(frame[bth + 9:bth + 12], "big"), pad, bool(frame[bth + 8] & 0x80), position, end - pad,
-                va, key, length, swap, compare, syndrome, original)
+                va, key, length, swap, compare, syndrome, original, flush)

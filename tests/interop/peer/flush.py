@@ -1,0 +1,87 @@
+"""guest/flush.c: FLUSH and ATOMIC WRITE, which no program of rdma-core or perftest issues, from the newer kernel."""
+
+import dataclasses
+
+from . import exchange
+from .scenario import FAULT_TIMEOUT, LOSS, Scenario, complaint
+
+PORT = 18530
+
+
+@dataclasses.dataclass(frozen=True)
+class Flush:
+    """One run of it. `refused`: what it must fail with, in the words of ibv_wc_status_str."""
+
+    operation: str  # atomic_write, flush_range or flush_region
+    mtu: int = 1024
+    family: str = "ipv4"
+    count: int = 20
+    options: tuple = ()
+    refused: str = ""
+    killed: bool = False
+
+    qps = 1
+
+    @property
+    def program(self):
+        return f"flush {self.operation}"
+
+    @property
+    def services(self):
+        """It connects as ib_atomic_lat does, and does what ib_atomic_lat would not be allowed."""
+        return (f"perftest:atomic_lat:{PORT},access=all",)
+
+    @property
+    def pairs(self):
+        return pairs
+
+    @property
+    def operations(self):
+        if self.refused:
+            return {}
+        if self.operation == "atomic_write":
+            return {"ATOMIC WRITE": self.count, "read": 1}
+        return {"write": self.count, "FLUSH": self.count, "read": 1}
+
+    def words(self, card):
+        return ["flush", "-d", card.device, "-x", str(card.gids[self.family]), "-p", str(PORT), "-m", str(self.mtu),
+                "-n", str(self.count), *self.options, self.operation]
+
+    def command(self, card):
+        return self.words(card) + [card.server("ipv4")]
+
+    def check(self, output, status):
+        if self.refused:
+            said = f"flush: {self.operation}: {self.refused}"
+            return [] if status == 1 and said in output.splitlines() else [f"flush did not say '{said}': {output[-200:]}"]
+        problem = complaint("flush", output, status)
+        if problem:
+            return [problem]
+        said = f"{self.operation}: {self.count} done"
+        return [] if said in output.splitlines() else [f"flush did not say '{said}'"]
+
+
+def pairs(frames):
+    return exchange.pairs(frames, (PORT,))
+
+
+def flushes():
+    """rxe's FLUSHes carry an ICRC of its own making (icrc.of_rxe), which a responder must drop. So they are sent as they
+    are once, and are dropped, and then through a relay that puts the right one there."""
+    def one(name, client, attachment="veth", **more):
+        return Scenario(f"newer-{name}", attachment, (client,), kernel="newer", **more)
+
+    scenarios = [
+        one("atomic_write-ipv4", Flush("atomic_write", count=600), "tap"),
+        one("atomic_write-ipv6", Flush("atomic_write", family="ipv6")),
+        one("atomic_write-loss", Flush("atomic_write", count=1000, options=FAULT_TIMEOUT),
+            fault=LOSS.format(seed=1), seconds=120),
+        one("flush-dropped", Flush("flush_range", count=1, options=FAULT_TIMEOUT,
+                                   refused="transport retry counter exceeded"), rxe_flush="dropped"),
+    ]
+    for operation in ("flush_range", "flush_region"):
+        for family in ("ipv4", "ipv6"):
+            scenarios.append(one(f"{operation}-{family}", Flush(operation, family=family), rxe_flush="repaired"))
+    scenarios.append(one("flush_range-loss", Flush("flush_range", count=400, options=FAULT_TIMEOUT), seconds=120,
+                         rxe_flush="repaired", fault=LOSS.format(seed=2)))
+    return scenarios
