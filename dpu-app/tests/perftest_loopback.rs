@@ -17,14 +17,15 @@ use roce_dataplane::poll::{OneNeighbour, turn};
 use roce_dataplane::port::Port;
 use roce_dataplane::port::loopback::LoopbackWire;
 use roce_engine::{
-    Addr, Config, Engine, Event, HeapStorage, Instant, Limits, QpError, SeededEntropy,
+    Access, Addr, Config, Engine, Event, HeapStorage, Instant, Limits, QpError, SeededEntropy,
 };
 use support::host::Host;
 use support::{Client, Run, SERVER, Tcp, message};
 
 const MACS: [MacAddr; 2] = [MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2])];
 const REGION_LEN: u32 = 1 << 17;
-const OPTIONS: Options = Options { region_len: REGION_LEN, size: None, iterations: None };
+const OPTIONS: Options =
+    Options { region_len: REGION_LEN, size: None, iterations: None, access: Access::NONE };
 const LIMITS: Limits = Limits {
     qps: 8,
     replays_per_qp: 16,
@@ -248,6 +249,28 @@ fn several_queue_pairs() {
         for qps in [2, 7] {
             check(Run { qps, ..Run::new(test, 700) });
         }
+    }
+}
+
+/// Only a client that may READ, or more than its test needs, is told that it may have READs and
+/// atomics outstanding.
+#[test]
+fn access_beyond_the_test_is_kept_for_replay() {
+    for (access, out_reads) in [(Access::NONE, b"0001"), (Access::ALL, b"0010")] {
+        let wire = Box::new(LoopbackWire::<32>::new());
+        let [_, far] = wire.ends(MACS);
+        let mut storage = HeapStorage::new(&LIMITS);
+        let mut server = Server::new(&mut storage, far, Test::WriteBw);
+        server.session = Session::new(9, Test::WriteBw, Options { access, ..OPTIONS });
+        for (message, len) in
+            [(&VERSION[..], 16), (&[0, 0, 16, 0], 4), (&[0, 0, 0, 64], 4), (b"3\0", 2)]
+        {
+            server.exchange(message, len);
+        }
+        let mut key = *KEY;
+        key[5..9].copy_from_slice(b"0010");
+        assert_eq!(server.exchange(&key, KEY.len())[5..9], *out_reads, "{access:?}");
+        server.close();
     }
 }
 

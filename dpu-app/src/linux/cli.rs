@@ -139,6 +139,8 @@ at a time and one after another.
     ,size=65536          a write_lat client's message size: above 4096 bytes it is otherwise found
                          out by trial, 0.1 s for each 4096
     ,iterations=N        and when it is done: without, one WRITE more is sent
+    ,access=all          a client that is not perftest: beside what the test needs, it may read,
+                         write, flush and use atomics
   pingpong:TRANSPORT[:PORT]   rc uc ud, as ibv_rc_pingpong, ibv_uc_pingpong, ibv_ud_pingpong
     ,mtu=BYTES           rc and uc: the client's -m, 1024 unless given
     ,iterations=N        the client's -n: without, it is taken to be done when it is silent for 10 s

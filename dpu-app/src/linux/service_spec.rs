@@ -1,10 +1,11 @@
-//! A service by name: `perftest:TEST[:PORT][,size=BYTES][,iterations=N]` or
+//! A service by name: `perftest:TEST[:PORT][,size=BYTES][,iterations=N][,access=all]` or
 //! `pingpong:TRANSPORT[:PORT][,mtu=BYTES][,iterations=N][,check]`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use roce_codec::ib::PathMtu;
+use roce_engine::Access;
 
 use crate::service::Session;
 use crate::service::perftest::{self, Test};
@@ -31,6 +32,8 @@ pub enum ServiceKind {
         size: Option<u32>,
         /// The client's iterations.
         iterations: Option<u64>,
+        /// What the client may do beside what the test needs.
+        access: Access,
     },
     /// A server of `ibv_rc_pingpong` and its kin.
     Pingpong {
@@ -71,7 +74,7 @@ impl fmt::Display for ServiceSpecError {
             Self::Transport => fmt::Display::fmt(&pingpong::UnknownTransport, f),
             Self::Port => f.write_str("the TCP port is a number from 1 to 65535"),
             Self::PerftestSetting => {
-                f.write_str("the settings are size=BYTES and iterations=N, from 1")
+                f.write_str("the settings are size=BYTES and iterations=N, from 1, and access=all")
             }
             Self::PingpongSetting => f.write_str(
                 "the settings are mtu=BYTES (256, 512, 1024, 2048 or 4096; not for ud), \
@@ -88,8 +91,8 @@ impl ServiceSpec {
     #[must_use]
     pub(crate) fn session(&self, id: u32, region_len: u32) -> Session {
         match self.kind {
-            ServiceKind::Perftest { test, size, iterations } => {
-                let options = perftest::Options { region_len, size, iterations };
+            ServiceKind::Perftest { test, size, iterations, access } => {
+                let options = perftest::Options { region_len, size, iterations, access };
                 Session::Perftest(perftest::Session::new(id, test, options))
             }
             ServiceKind::Pingpong { transport, path_mtu, iterations, check } => {
@@ -155,19 +158,20 @@ fn perftest_kind<'a>(
     settings: impl Iterator<Item = &'a str>,
 ) -> Result<ServiceKind, ServiceSpecError> {
     let test = test.parse().map_err(|_| ServiceSpecError::Test)?;
-    let (mut size, mut iterations) = (None, None);
+    let (mut size, mut iterations, mut access) = (None, None, Access::NONE);
     for setting in settings {
         let (name, value) = setting.split_once('=').ok_or(ServiceSpecError::PerftestSetting)?;
         match name {
             "size" => size = positive(value).and_then(|size| u32::try_from(size).ok()),
             "iterations" => iterations = positive(value),
+            "access" if value == "all" => access = Access::ALL,
             _ => return Err(ServiceSpecError::PerftestSetting),
         }
         if matches!((name, size, iterations), ("size", None, _) | ("iterations", _, None)) {
             return Err(ServiceSpecError::PerftestSetting);
         }
     }
-    Ok(ServiceKind::Perftest { test, size, iterations })
+    Ok(ServiceKind::Perftest { test, size, iterations, access })
 }
 
 fn pingpong_kind<'a>(
@@ -222,7 +226,8 @@ mod tests {
     fn names() {
         let spec = |text: &str| text.parse::<ServiceSpec>();
         let perftest = |test, port, size, iterations| {
-            Ok(ServiceSpec { kind: ServiceKind::Perftest { test, size, iterations }, port })
+            let access = Access::NONE;
+            Ok(ServiceSpec { kind: ServiceKind::Perftest { test, size, iterations, access }, port })
         };
         assert_eq!(spec("perftest:write_bw"), perftest(Test::WriteBw, 18515, None, None));
         assert_eq!(spec("perftest:write_bw:7"), perftest(Test::WriteBw, 7, None, None));
@@ -230,6 +235,8 @@ mod tests {
             spec("perftest:write_lat:7,size=65536,iterations=10"),
             perftest(Test::WriteLat, 7, Some(65536), Some(10))
         );
+        let all = spec("perftest:atomic_lat:7,access=all").unwrap().kind;
+        assert!(matches!(all, ServiceKind::Perftest { access: Access::ALL, .. }));
         assert_eq!(spec("perftest:read_lat:9").unwrap().to_string(), "perftest:read_lat:9");
         for (text, error) in [
             ("", ServiceSpecError::Form),
@@ -245,6 +252,7 @@ mod tests {
             ("perftest:write_bw,size", ServiceSpecError::PerftestSetting),
             ("perftest:write_bw,size=0", ServiceSpecError::PerftestSetting),
             ("perftest:write_bw,size=4294967296", ServiceSpecError::PerftestSetting),
+            ("perftest:write_bw,access=none", ServiceSpecError::PerftestSetting),
             ("perftest:write_bw,colour=1", ServiceSpecError::PerftestSetting),
         ] {
             assert_eq!(spec(text), Err(error), "{text}");

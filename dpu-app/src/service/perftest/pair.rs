@@ -20,9 +20,18 @@ const SENDS: u32 = 16;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PairAttr {
     pub(super) test: Test,
+    /// What the client may do.
+    pub(super) access: Access,
     pub(super) pd: Pd,
     pub(super) path_mtu: PathMtu,
     pub(super) region_len: u32,
+}
+
+impl PairAttr {
+    /// Whether the client may send what has to be kept for replay.
+    fn reads(&self) -> bool {
+        self.test.reads() || self.access != self.test.access()
+    }
 }
 
 /// A queue pair and its memory. It is to be ended with [`Pair::close`].
@@ -58,9 +67,9 @@ impl Pair {
         route: Route,
         context: &mut Context<'_, '_, P>,
     ) -> Result<Self, SessionError> {
-        let PairAttr { test, pd, region_len, .. } = *attr;
+        let PairAttr { test, access, pd, region_len, .. } = *attr;
         let len = u64::from(region_len);
-        let exposed = Exposed::new(context, pd, len, test.access())?;
+        let exposed = Exposed::new(context, pd, len, access)?;
         if matches!(test, Test::ReadBw | Test::ReadLat) {
             exposed.fill_with_noise(context);
         }
@@ -101,15 +110,14 @@ impl Pair {
         wr_id: u64,
         context: &mut Context<'_, '_, P>,
     ) -> Result<(), SessionError> {
-        let reads = attr.test.reads();
         let connect = Connect {
             qpn: self.qpn,
             psn: self.psn,
             peer: &self.peer,
             route: self.route,
             path_mtu: attr.path_mtu,
-            access: attr.test.access(),
-            max_dest_rd_atomic: if reads { context.engine.max_dest_rd_atomic() } else { 0 },
+            access: attr.access,
+            max_dest_rd_atomic: if attr.reads() { context.engine.max_dest_rd_atomic() } else { 0 },
             max_rd_atomic: 0,
             timeout: TIMEOUT,
         };
@@ -134,11 +142,15 @@ impl Pair {
     }
 
     /// Its description for the client.
-    pub(super) fn key<P: Platform>(&self, test: Test, context: &Context<'_, '_, P>) -> KeyMessage {
+    pub(super) fn key<P: Platform>(
+        &self,
+        attr: &PairAttr,
+        context: &Context<'_, '_, P>,
+    ) -> KeyMessage {
         // READs and atomics that the client may have outstanding: what it says it takes itself,
         // which is what its device can do, as far as we keep them for replay.
         let most = u16::from(context.engine.max_dest_rd_atomic()).max(1);
-        let out_reads = if test.reads() { self.peer.out_reads.clamp(1, most) } else { 1 };
+        let out_reads = if attr.reads() { self.peer.out_reads.clamp(1, most) } else { 1 };
         KeyMessage {
             lid: 0,
             out_reads,

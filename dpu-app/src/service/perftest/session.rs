@@ -3,7 +3,7 @@
 
 use heapless::Vec;
 use roce_codec::ib::{PathMtu, Qpn};
-use roce_engine::{Event, Instant, Pd, SendWr, Wc, WcOpcode, WcStatus, WrOpcode};
+use roce_engine::{Access, Event, Instant, Pd, SendWr, Wc, WcOpcode, WcStatus, WrOpcode};
 
 use super::Test;
 use super::error::SessionError;
@@ -26,6 +26,8 @@ pub struct Options {
     pub size: Option<u32>,
     /// For `write_lat`: after how many of the client's WRITEs it is over, if known.
     pub iterations: Option<u64>,
+    /// What the client may do beside what the test needs; [`Access::NONE`] for perftest's own.
+    pub access: Access,
 }
 
 /// One client's session. End it with [`Session::close`], whatever has happened.
@@ -177,11 +179,12 @@ impl Session {
                 &path_mtu
             }
             Message::Key(theirs) => {
+                let attr = self.pair_attr(context);
                 let known = self.pairs.iter().find(|pair| pair.peer.qpn == theirs.qpn);
                 new_qp = known.is_none();
                 let ours = match known {
-                    Some(pair) => pair.key(self.test, context),
-                    None => self.connect(theirs, context)?,
+                    Some(pair) => pair.key(&attr, context),
+                    None => self.connect(theirs, &attr, context)?,
                 };
                 key = ours.emit();
                 &key
@@ -214,23 +217,28 @@ impl Session {
     fn connect<P: Platform>(
         &mut self,
         peer: KeyMessage,
+        attr: &PairAttr,
         context: &mut Context<'_, '_, P>,
     ) -> Result<KeyMessage, SessionError> {
         if self.pairs.is_full() {
             return Err(ExchangeError::TooManyQps.into());
         }
-        let attr = PairAttr {
-            test: self.test,
-            pd: *self.pd.get_or_insert_with(|| context.engine.alloc_pd()),
-            path_mtu: self.path_mtu,
-            region_len: self.options.region_len,
-        };
-        let pair = Pair::new(peer, &attr, context)?;
-        let connected = pair.connect(&attr, self.wr_id(self.pairs.len()), context);
-        let key = pair.key(self.test, context);
+        let pair = Pair::new(peer, attr, context)?;
+        let connected = pair.connect(attr, self.wr_id(self.pairs.len()), context);
+        let key = pair.key(attr, context);
         // There is room: it was checked. From here on `close` cleans up.
         let _ = self.pairs.push(pair);
         connected.map(|()| key)
+    }
+
+    fn pair_attr<P: Platform>(&mut self, context: &mut Context<'_, '_, P>) -> PairAttr {
+        PairAttr {
+            test: self.test,
+            access: self.test.access() | self.options.access,
+            pd: *self.pd.get_or_insert_with(|| context.engine.alloc_pd()),
+            path_mtu: self.path_mtu,
+            region_len: self.options.region_len,
+        }
     }
 
     fn wr_id(&self, index: usize) -> u64 {
