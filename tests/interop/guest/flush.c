@@ -1,7 +1,7 @@
 /*
  * FLUSH and ATOMIC WRITE by raw verbs, over a connection made as ib_atomic_lat makes its own.
  *
- *   flush [-d DEVICE] [-x GID-INDEX] [-p PORT] [-m MTU] [-n COUNT] [-u TIMEOUT] OPERATION [SERVER]
+ *   flush [-d DEVICE] [-x GID-INDEX] [-p PORT] [-m MTU] [-n COUNT] [-u TIMEOUT] [-r RETRIES] OPERATION [SERVER]
  *
  * OPERATION is atomic_write, flush_range or flush_region; with SERVER, an IPv4 address, it is a client, without it a
  * server. The client's operations go to the start of the server's region, of which it assumes SIZE bytes:
@@ -39,7 +39,7 @@ static struct ibv_qp_ex *qp;
 static struct ibv_mr *mr, *source;
 static uint8_t *region, *prepared;
 static const char *device_name = "rxe0";
-static int gid_index = 1, port = 18515, mtu = 1024, timeout = 14;
+static int gid_index = 1, port = 18515, mtu = 1024, timeout = 14, retries = 7;
 static unsigned count = 20;
 
 static void die(const char *what)
@@ -155,7 +155,7 @@ static void connect_qp(const struct end *ours, const struct end *theirs)
 	if (status)
 		die("RTR");
 	struct ibv_qp_attr rts = {
-		.qp_state = IBV_QPS_RTS, .sq_psn = ours->psn, .timeout = timeout, .retry_cnt = 7, .rnr_retry = 7,
+		.qp_state = IBV_QPS_RTS, .sq_psn = ours->psn, .timeout = timeout, .retry_cnt = retries, .rnr_retry = 7,
 		.max_rd_atomic = 16,
 	};
 	if (ibv_modify_qp(&qp->qp_base, &rts, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
@@ -322,13 +322,14 @@ int main(int argc, char **argv)
 	int option, operation = 0;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	while ((option = getopt(argc, argv, "d:x:p:m:n:u:")) != -1) {
+	while ((option = getopt(argc, argv, "d:x:p:m:n:u:r:")) != -1) {
 		if (option == 'd') device_name = optarg;
 		else if (option == 'x') gid_index = atoi(optarg);
 		else if (option == 'p') port = atoi(optarg);
 		else if (option == 'm') mtu = atoi(optarg);
 		else if (option == 'n') count = strtoul(optarg, NULL, 10);
 		else if (option == 'u') timeout = atoi(optarg);
+		else if (option == 'r') retries = atoi(optarg);
 		else die("reading the options");
 	}
 	if (optind == argc)

@@ -79,7 +79,7 @@ def check_dropped(frames, stats):
     """There were FLUSHes, and the responder counted each as a packet with a bad ICRC, and nothing else so."""
     flushes = sum(packet is not None and packet.opcode == icrc.FLUSH for _, frame, _ in frames
                   for packet in (wire.roce(frame),))
-    counted = (stats or {}).get("drops", {}).get("icrc", 0)
+    counted = (stats or {}).get("drops", {}).get("bad_icrc", 0)
     if flushes and flushes == counted:
         return []
     return [f"{flushes} FLUSHes with rxe's ICRC, {counted} dropped for theirs"]
@@ -193,6 +193,10 @@ def check_faults(wanted, faults):
     problems = []
     for direction, counts in (faults or {"none counted": {}}).items():
         for kind in (word.partition("=")[0] for word in wanted.split(",") if not word.startswith("seed=")):
+            way, _, one_way = kind.rpartition("-")
+            if way and way != direction:
+                continue
+            kind = one_way
             if counts.get(kind, 0) < FAULTS_WANTED:
                 problems.append(f"{counts.get(kind, 0)} {kind} faults {direction}, {FAULTS_WANTED} wanted")
     return problems

@@ -54,6 +54,26 @@ class Icrc(unittest.TestCase):
         captured[3] = (stamp, altered(frame, len(frame) - 5), length)
         self.assertIn("frame 4", judge.check_icrc("here", captured)[0])
 
+    def test_a_flush_of_rxe_is_known_for_what_it_is(self):
+        captured = frames("rxe72-flush-atomicwrite.pcap")
+        self.assertEqual(judge.check_icrc("here", captured, icrc.of_rxe), [])
+        self.assertIn("frame 14", judge.check_icrc("here", captured)[0])
+        # What an independent implementation computed for the three.
+        flushes = [frame for _, frame, _ in captured if wire.roce(frame) and wire.roce(frame).opcode == icrc.FLUSH]
+        self.assertEqual([icrc.computed(frame, wire.roce(frame)).hex() for frame in flushes],
+                         ["e66feb14", "cd139664", "6a64fc2f"])
+        repaired = [icrc.right(frame) for frame in flushes]
+        self.assertEqual(judge.check_icrc("here", [(0, frame, len(frame)) for frame in repaired]), [])
+        self.assertEqual([icrc.spoilt(frame) for frame in repaired], flushes)
+        self.assertEqual(icrc.right(captured[0][1]), captured[0][1])
+
+    def test_a_flush_that_was_not_dropped_is_found(self):
+        captured = frames("rxe72-flush-atomicwrite.pcap")
+        self.assertEqual(judge.check_dropped(captured, {"drops": {"bad_icrc": 3}}), [])
+        for stats in ({"drops": {"bad_icrc": 2}}, {"drops": {"bad_icrc": 4}}, {"drops": {}}, None):
+            self.assertEqual(len(judge.check_dropped(captured, stats)), 1)
+        self.assertEqual(len(judge.check_dropped(frames("rxe-write.pcap"), {"drops": {"bad_icrc": 0}})), 1)
+
 
 class Echo(unittest.TestCase):
     """ibv_rc_pingpong between two rxe, without -c: 3,000 bytes of 0x7b, ten times."""
@@ -99,6 +119,28 @@ class Replay(unittest.TestCase):
             model = self.run_over(captured, pair_of_first(captured))
             self.assertEqual(model.problems, [], name)
             self.assertEqual(model.executed[operation], count, name)
+
+    def test_flush_and_atomic_write(self):
+        captured = frames("rxe72-flush-atomicwrite.pcap")
+        requests = [(number, wire.roce(frame)) for number, (_, frame, _) in enumerate(captured)
+                    if wire.roce(frame) and wire.roce(frame).qpn > 1]
+        first = [packet for _, packet in requests if packet.opcode == 0x1D][0]
+        answer = next(packet for _, packet in requests if packet.opcode == 0x10)
+        pair = exchange.Pair(0, exchange.End(first.source, answer.qpn, first.psn, 0, 0),
+                             exchange.End(first.destination, first.qpn, 0, first.key, first.va))
+        model = self.run_over(captured, pair)
+        self.assertEqual((model.problems, dict(model.executed)), ([], {"ATOMIC WRITE": 1}))
+        self.assertIsNone(model.memories[first.key].first_difference(first.va, b"ATOMICWR"))
+        gone = next(number for number, packet in requests if packet.opcode == 0x10)
+        model = self.run_over(captured[:gone] + captured[gone + 1:], pair)
+        self.assertIn("was not answered", model.problems[0])
+        # The second connection: a WRITE of three packets and the FLUSH behind it.
+        write = [packet for _, packet in requests if packet.opcode == 0x06][0]
+        answer = [packet for _, packet in requests if packet.opcode == 0x10][1]
+        pair = exchange.Pair(0, exchange.End(write.source, answer.qpn, write.psn, 0, 0),
+                             exchange.End(write.destination, write.qpn, 0, write.key, write.va))
+        model = self.run_over(captured, pair)
+        self.assertEqual((model.problems, dict(model.executed)), ([], {"write": 1, "FLUSH": 1}))
 
     def test_a_run_under_loss_has_no_problem(self):
         captured = frames("rxe-lossy-server.pcap")
@@ -242,6 +284,8 @@ class Judgement(unittest.TestCase):
         loss = scenario.LOSS.format(seed=1)
         self.assertEqual(judge.check_faults(loss, {"rx": {"drop": 10}, "tx": {"drop": 10}}), [])
         self.assertEqual(len(judge.check_faults(loss, {"rx": {"drop": 9}, "tx": {"drop": 9}})), 2)
+        self.assertEqual(judge.check_faults("tx-drop=0.1,seed=1", {"rx": {}, "tx": {"drop": 10}}), [])
+        self.assertEqual(len(judge.check_faults("tx-drop=0.1,seed=1", {"rx": {"drop": 10}, "tx": {}})), 1)
 
 
 class Table(unittest.TestCase):

@@ -24,6 +24,7 @@ use roce_pcap::check::check;
 use self::lab::{Lab, Side, Time};
 use self::operation::{OPERATIONS, Outcome};
 use super::cli::{DemoArgs, DemoPort};
+use super::fault_spec::FaultSpec;
 use super::recorder::Recorder;
 
 /// How often each fault strikes a frame, each way, at each end, unless told otherwise.
@@ -89,8 +90,8 @@ fn run<A: Port, B: Port, C: FnMut() -> u64>(
     let rate = FAULT_RATE;
     let default =
         FaultRates { drop: rate, duplicate: rate, reorder: rate, ..FaultRates::default() };
-    let rates = args.fault.map_or(default, |fault| fault.rates);
-    let faults = |seed| FaultConfig { rx: rates, tx: rates, seed };
+    let fault = args.fault.unwrap_or(FaultSpec { rx: default, tx: default, seed: 0 });
+    let faults = |seed| FaultConfig { seed, ..fault.config() };
     let hops = [OneNeighbour(responder.mac()), OneNeighbour(requester.mac())];
     let recorded = CapturePort::new(requester, recorder);
     let requester = FaultPort::new(recorded, &faults(args.seed));
