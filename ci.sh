@@ -187,7 +187,8 @@ packages_for() {
     # A Linux guest with rdma_rxe, its initramfs, what runs in it, and who checks the captures.
     interop)
         packages qemu-system-x86 busybox-static kmod cpio iproute2 ethtool nftables tcpdump tshark \
-            perftest rdma-core ibverbs-utils ibverbs-providers python3 python3-scapy
+            perftest rdma-core ibverbs-utils ibverbs-providers rdmacm-utils debian-archive-keyring gcc \
+            libc6-dev python3 python3-scapy
         ;;
     esac
 }

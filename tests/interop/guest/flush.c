@@ -3,12 +3,13 @@
  *
  *   flush [-d DEVICE] [-x GID-INDEX] [-p PORT] [-m MTU] [-n COUNT] [-u TIMEOUT] [-r RETRIES] OPERATION [SERVER]
  *
- * OPERATION is atomic_write, flush_range or flush_region; with SERVER, an IPv4 address, it is a client, without it a
+ * OPERATION is atomic_write, flush_range, flush_region or counter; with SERVER, an IPv4 address, it is a client, without it a
  * server. The client's operations go to the start of the server's region, of which it assumes SIZE bytes:
  *
  *   atomic_write   COUNT numbers, each to the next eight bytes
  *   flush_range    COUNT times a WRITE of WRITE_LEN bytes, and behind it a FLUSH of just these, for global visibility
  *   flush_region   the same, but the FLUSH is of the whole region
+ *   counter        COUNT ATOMIC WRITEs of 1, 2, 3, … to the first eight bytes
  *
  * In the end it reads everything back and compares. It prints `OPERATION: COUNT done`, or what failed and how. The
  * server prints the same once the client has said that it is done and the region holds what COUNT operations leave.
@@ -24,8 +25,8 @@
 #include <unistd.h>
 
 enum { SIZE = 65536, WRITE_LEN = 3000, KEY_LEN = 108, GID_AT = 50, WAIT_SECONDS = 20, ADDRESS_SECONDS = 5 };
-enum operation { ATOMIC_WRITE, FLUSH_RANGE, FLUSH_REGION };
-static const char *const names[] = { "atomic_write", "flush_range", "flush_region" };
+enum operation { ATOMIC_WRITE, FLUSH_RANGE, FLUSH_REGION, COUNTER, OPERATIONS };
+static const char *const names[] = { "atomic_write", "flush_range", "flush_region", "counter" };
 
 struct end {
 	uint32_t qpn, psn, rkey;
@@ -57,14 +58,16 @@ static uint64_t number(unsigned i)
 
 static unsigned offset_of(enum operation operation, unsigned i)
 {
+	if (operation == COUNTER)
+		return 0;
 	return operation == ATOMIC_WRITE ? i * 8 % SIZE : i * WRITE_LEN % (SIZE - WRITE_LEN);
 }
 
 static void prepare(enum operation operation, unsigned i, uint8_t *at)
 {
-	uint64_t value = number(i);
+	uint64_t value = operation == COUNTER ? i + 1 : number(i);
 
-	if (operation == ATOMIC_WRITE) {
+	if (operation == ATOMIC_WRITE || operation == COUNTER) {
 		memcpy(at, &value, sizeof value);
 		return;
 	}
@@ -273,7 +276,7 @@ static void run(enum operation operation, const struct end *peer)
 		prepare(operation, i, prepared + offset);
 		ibv_wr_start(qp);
 		start(2 * i);
-		if (operation == ATOMIC_WRITE) {
+		if (operation == ATOMIC_WRITE || operation == COUNTER) {
 			ibv_wr_atomic_write(qp, peer->rkey, peer->va + offset, prepared + offset);
 		} else {
 			ibv_wr_rdma_write(qp, peer->rkey, peer->va + offset);
@@ -287,7 +290,7 @@ static void run(enum operation operation, const struct end *peer)
 		}
 		if (ibv_wr_complete(qp))
 			die("posting");
-		wait_for(operation == ATOMIC_WRITE ? 1 : 2, names[operation]);
+		wait_for(operation == ATOMIC_WRITE || operation == COUNTER ? 1 : 2, names[operation]);
 	}
 	ibv_wr_start(qp);
 	start(2 * count);
@@ -334,9 +337,9 @@ int main(int argc, char **argv)
 	}
 	if (optind == argc)
 		die("naming an operation");
-	while (operation <= FLUSH_REGION && strcmp(argv[optind], names[operation]))
+	while (operation < OPERATIONS && strcmp(argv[optind], names[operation]))
 		operation++;
-	if (operation > FLUSH_REGION)
+	if (operation == OPERATIONS)
 		die("naming an operation");
 	const char *server = argv[optind + 1];
 	char done[5] = "done", last[5];
