@@ -15,7 +15,8 @@ use roce_dataplane::poll::{OneNeighbour, turn};
 use roce_dataplane::port::Port;
 use roce_dataplane::port::loopback::LoopbackWire;
 use roce_engine::{
-    Addr, Config, Engine, Event, HeapStorage, Instant, Limits, NextHop, SeededEntropy, Wc, WcStatus,
+    Access, Addr, Config, Engine, Event, HeapStorage, Instant, Limits, NextHop, SeededEntropy, Wc,
+    WcStatus,
 };
 
 pub(crate) const MACS: [MacAddr; 2] = [MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2])];
@@ -23,7 +24,7 @@ pub(crate) const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2));
 pub(crate) const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
 pub(crate) const REGION_LEN: u32 = 1 << 17;
 pub(crate) const OPTIONS: Options =
-    Options { region_len: REGION_LEN, size: None, iterations: None };
+    Options { region_len: REGION_LEN, size: None, iterations: None, access: Access::NONE };
 pub(crate) const LIMITS: Limits = Limits {
     qps: 8,
     replays_per_qp: 16,
