@@ -20,6 +20,7 @@ mod invalidate;
 mod operations;
 mod ordering;
 mod pacing;
+mod qp_states;
 mod refusals;
 mod requester;
 mod responder;
