@@ -9,6 +9,7 @@ use roce_engine::{Rate, Recovery};
 use super::demo::demo;
 use super::fault_spec::FaultSpec;
 use super::pingpong::{PingpongArgs, pingpong};
+use super::rping::{RpingArgs, rping};
 use super::serve::serve;
 use super::served::Served;
 use super::stage::StageArgs;
@@ -25,6 +26,7 @@ pub struct Cli {
 enum Command {
     Serve(ServeArgs),
     Pingpong(PingpongArgs),
+    Rping(RpingArgs),
     Demo(DemoArgs),
 }
 
@@ -68,7 +70,8 @@ pub struct ServeArgs {
     #[command(flatten)]
     pub stage: StageArgs,
 
-    /// What to serve: `perftest:TEST[:PORT]` or `pingpong:TRANSPORT[:PORT]`; may be given again.
+    /// What to serve: `perftest:TEST[:PORT]`, `pingpong:TRANSPORT[:PORT]` or `rping[:PORT]`; may be
+    /// given again.
     #[arg(long = "service", value_name = "SERVICE", required = true)]
     pub services: Vec<Served>,
 
@@ -145,6 +148,7 @@ at a time and one after another.
     ,mtu=BYTES           rc and uc: the client's -m, 1024 unless given
     ,iterations=N        the client's -n: without, it is taken to be done when it is silent for 10 s
     ,check               look at what a client with -c sends
+  rping[:PORT]           as rping -s, by RDMA CM: the port is 7174 unless given, and no TCP port
 
 Example, and what to run at the client:
 
@@ -189,6 +193,7 @@ impl Cli {
         match self.command {
             Command::Serve(args) => serve(&args),
             Command::Pingpong(args) => pingpong(&args),
+            Command::Rping(args) => rping(&args),
             Command::Demo(args) => demo(&args),
         }
     }

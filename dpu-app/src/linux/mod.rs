@@ -12,6 +12,7 @@ mod os;
 mod pingpong;
 mod platform;
 mod recorder;
+mod rping;
 mod serve;
 mod served;
 mod server;
