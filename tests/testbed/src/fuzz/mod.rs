@@ -4,17 +4,17 @@ mod party;
 mod script;
 
 use roce_codec::ib::PathMtu;
-use roce_codec::ib::{AtomicEth, ExtHeaders, ImmDt, Opcode, RKey, Reth};
-use roce_engine::{HeapStorage, Instant, Limits, WrOpcode};
+use roce_codec::ib::{AtomicEth, Deth, ExtHeaders, Feth, Ieth, ImmDt, Opcode, QKey, RKey, Reth};
+use roce_engine::{HeapStorage, HwCounter, Instant, Limits, Placement, Selectivity, WrOpcode};
 
-use self::party::{LEN, Party};
+use self::party::{LEN, Party, Posting, QKEY};
 use self::script::Script;
 use crate::hostile::mutate::repair;
 use crate::hostile::packet::{Packet, v4};
 
 /// The pools of each engine.
 const LIMITS: Limits = Limits {
-    qps: 2,
+    qps: 4,
     replays_per_qp: 3,
     mrs: 6,
     cqs: 2,
@@ -23,7 +23,9 @@ const LIMITS: Limits = Limits {
     recv_wqes: 16,
     ahs: 4,
     events: 64,
-    ..Limits::SMALL
+    sges: 24,
+    inlines: 4,
+    srqs: 1,
 };
 
 /// Operations in one input, at most.
@@ -36,6 +38,11 @@ const MOST_FRAMES: usize = 64;
 /// # Panics
 /// If an engine does what it must not: that is a finding.
 pub fn engine(data: &[u8]) {
+    run(data);
+}
+
+/// What happened at both engines, in the order of [`HwCounter::ALL`].
+fn run(data: &[u8]) -> Vec<u64> {
     let mut storages = [(), ()].map(|()| HeapStorage::new(&LIMITS).with_held(4, PathMtu::Mtu4096));
     let [a, b] = &mut storages;
     let mut script = Script::new(data);
@@ -50,6 +57,8 @@ pub fn engine(data: &[u8]) {
         stage.parties.iter_mut().for_each(Party::check);
     }
     stage.parties.iter_mut().for_each(Party::finish);
+    let of_both = |counter| stage.parties.iter().map(|party| party.event(counter)).sum();
+    HwCounter::ALL.iter().map(|counter| of_both(*counter)).collect()
 }
 
 struct Stage<'s> {
@@ -61,16 +70,18 @@ struct Stage<'s> {
 
 impl Stage<'_> {
     fn operation(&mut self, script: &mut Script<'_>) {
-        match script.byte() % 16 {
-            0 | 1 => self.post_send(script),
-            2 => {
+        match script.byte() % 32 {
+            // What ends connections is rare, so that they get somewhere.
+            0..=4 => self.post_send(script),
+            5..=7 => {
                 let side = script.side();
-                let (at, len) = (script.below(LEN), script.below(2048));
+                let len = if script.byte() < 32 { script.below(2048) } else { 2048 };
+                let at = script.below(LEN / 2);
                 self.parties[side].post_recv(at, len);
             }
-            3 | 4 => self.transmit(script.side(), 1 + script.below(8)),
-            5 | 6 => self.deliver(1 + script.below(8)),
-            7 => {
+            8..=13 => self.transmit(script.side(), 1 + script.below(8)),
+            14..=19 => self.deliver(1 + script.below(8)),
+            20 => {
                 let at = script.below(self.wire.len());
                 if at < self.wire.len() {
                     let (to, mut frame) = self.wire.remove(at);
@@ -78,7 +89,7 @@ impl Stage<'_> {
                     self.receive(to, &[frame]);
                 }
             }
-            8 => {
+            21 | 22 => {
                 let at = script.below(self.wire.len());
                 if at < self.wire.len() {
                     let frame = self.wire.remove(at);
@@ -92,14 +103,14 @@ impl Stage<'_> {
                     }
                 }
             }
-            9 => {
+            23 | 24 => {
                 self.now = self.now.add_ns(1 << (script.byte() % 32));
                 for party in &mut self.parties {
                     party.handle_timeout(self.now);
                 }
             }
-            10 => self.parties[script.side()].lose_region(),
-            11 => {
+            25 if script.byte() < 50 => self.parties[script.side()].lose_region(),
+            26 if script.byte() < 100 => {
                 let side = script.side();
                 self.parties[side].end();
                 if script.flag() {
@@ -108,6 +119,7 @@ impl Stage<'_> {
                     self.wire.clear();
                 }
             }
+            27 => self.parties[script.side()].modify(script.byte()),
             _ => {
                 let to = script.side();
                 let frame = self.forge(script, to);
@@ -120,24 +132,49 @@ impl Stage<'_> {
         let side = script.side();
         let peer = &self.parties[1 - side];
         let (mut va, mut rkey) = peer.offer();
-        va += u64::from(script.word() % 8192);
+        // Ranges mostly lie in their regions, and messages in their receives.
+        let (most, far) = if script.byte() < 16 { (8192, 8192) } else { (2048, 4096) };
+        va += u64::from(script.word() % far);
         if script.byte() == 0 {
             rkey = RKey(script.word());
         }
-        let len = script.below(8192);
+        let len = script.below(most);
         let operand = u64::from(script.byte());
-        let (opcode, len) = match script.byte() % 7 {
+        let placement = match script.byte() % 3 {
+            0 => Placement::GLOBAL_VISIBILITY,
+            1 => Placement::PERSISTENCE,
+            _ => Placement::GLOBAL_VISIBILITY | Placement::PERSISTENCE,
+        };
+        let flushed = u32::try_from(len).unwrap_or(0);
+        let (opcode, len) = match script.byte() % 12 {
             0 => (WrOpcode::Send, len),
             1 => (WrOpcode::SendWithImm(7), len),
             2 => (WrOpcode::RdmaWrite { va, rkey }, len),
             3 => (WrOpcode::RdmaWriteWithImm { va, rkey, imm: 8 }, len),
             4 => (WrOpcode::RdmaRead { va, rkey }, len),
             5 => (WrOpcode::CompareSwap { va: va & !7, rkey, compare: 0, swap: operand }, 8),
-            _ => (WrOpcode::FetchAdd { va, rkey, add: operand }, 8),
+            6 => (WrOpcode::FetchAdd { va, rkey, add: operand }, 8),
+            7 => (WrOpcode::SendWithInvalidate(rkey), len),
+            8 => (WrOpcode::AtomicWrite { va: va & !7, rkey }, 8),
+            9 => {
+                let selectivity = Selectivity::Range { va, len: flushed };
+                (WrOpcode::Flush { rkey, selectivity, placement }, 0)
+            }
+            10 => {
+                let selectivity = Selectivity::Region;
+                (WrOpcode::Flush { rkey, selectivity, placement }, 0)
+            }
+            // Few enough bytes for a datagram, and for inline data.
+            _ => (WrOpcode::Send, len % 200),
         };
-        let at = script.below(LEN);
-        let signaled = !script.flag();
-        self.parties[side].post_send(opcode, at, len, signaled);
+        let posting = Posting {
+            opcode,
+            at: script.below(LEN / 2),
+            len,
+            pieces: 1 + script.below(4),
+            flags: script.byte(),
+        };
+        self.parties[side].post_send(&posting);
     }
 
     fn transmit(&mut self, side: usize, most: usize) {
@@ -169,7 +206,13 @@ impl Stage<'_> {
     /// A frame out of the air, near enough to what the receiver expects.
     fn forge(&self, script: &mut Script<'_>, to: usize) -> Vec<u8> {
         let receiver = &self.parties[to];
-        let opcode = Opcode(script.byte() % 0x20);
+        // Of the receiver's service, mostly.
+        let byte = script.byte();
+        let opcode = if script.byte() == 0 {
+            Opcode(byte)
+        } else {
+            Opcode(byte % 0x20 | receiver.kind.class())
+        };
         let psn = receiver.psn(opcode.info().is_response()).add(script.word() % 7).sub(2);
         let addresses = [v4(self.parties[1 - to].address), v4(receiver.address)];
         let mut packet = Packet::new(addresses, opcode, receiver.qp, psn);
@@ -182,6 +225,13 @@ impl Stage<'_> {
             atomic_eth: Some(AtomicEth { va: va & !7, rkey, swap_add: 3, compare: 0 }),
             aeth: roce_codec::ib::Aeth::parse(&[script.byte(), 0, 0, 1]).ok(),
             imm_dt: Some(ImmDt(5)),
+            ieth: Some(Ieth(rkey)),
+            feth: Some(Feth(u32::from(script.byte()))),
+            deth: Some(Deth {
+                qkey: if script.byte() == 0 { QKey(script.word()) } else { QKEY },
+                resv8: 0,
+                src_qp: self.parties[1 - to].qp,
+            }),
             ..ExtHeaders::NONE
         };
         if opcode.info().payload {
@@ -213,17 +263,28 @@ fn bend(script: &mut Script<'_>, frame: &mut Vec<u8>) {
 
 #[cfg(test)]
 mod tests {
+    use roce_engine::HwCounter;
+
     use crate::random::Random;
 
     /// Without a fuzzer: inputs at random, which reach further than one would think.
     #[test]
     fn random_inputs() {
         let mut random = Random::new(11);
+        let mut sums = vec![0; HwCounter::ALL.len()];
         for _ in 0..3000 {
             let len = random.index(1500);
             let mut input = vec![0; len];
             random.fill(&mut input);
-            super::engine(&input);
+            for (sum, count) in sums.iter_mut().zip(super::run(&input)) {
+                *sum += count;
+            }
+        }
+        // Each operation is carried out, and each way to go on after a loss is gone.
+        for (counter, sum) in HwCounter::ALL.iter().zip(sums) {
+            println!("  {:<24} {sum}", counter.name());
+            // Several long READs in a row take more luck than there is.
+            assert!(sum > 0 || *counter == HwCounter::ReadPaced, "{}: never", counter.name());
         }
     }
 

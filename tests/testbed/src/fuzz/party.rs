@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 
-use roce_codec::ib::{PKey, PathMtu, Psn, Qpn, RKey, RnrTimer};
+use roce_codec::ib::{PKey, PathMtu, Psn, QKey, Qpn, RKey, RnrTimer, Service};
 use roce_codec::net::{MacAddr, VlanStack};
 use roce_codec::{Crc, Start};
 use roce_dataplane::host_memory::HostMemory;
 use roce_engine::{
-    Access, Addr, Backing, Config, Cq, Engine, HeapStorage, Instant, LinkHeader, ModifyQp, Mr,
-    MrAttr, NextHop, Path, Pd, QpInit, QpState, Recovery, RecvWr, RtrAttr, RtsAttr, Rx, SendWr,
-    Sge, TransmitError, WcOpcode, WcStatus, WrOpcode,
+    Access, Addr, Backing, Config, Cq, Engine, HeapStorage, HwCounter, Instant, LinkHeader,
+    ModifyQp, Mr, MrAttr, NextHop, Path, Pd, QpInit, QpState, Rate, Recovery, RecvWr, RtrAttr,
+    RtsAttr, Rx, SendWr, Sge, Srq, SrqInit, TransmitError, UdAddress, WcOpcode, WcStatus, WrOpcode,
 };
 
 use crate::random::Random;
@@ -22,13 +22,61 @@ const UNTOUCHED: u8 = 0xc5;
 /// Work requests each queue holds.
 const DEPTH: u32 = 8;
 
-/// An engine with one queue pair.
+/// What datagrams must know.
+pub(super) const QKEY: QKey = QKey(0x1234_5678);
+
+/// The services of which a party has a queue pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Rc,
+    Uc,
+    Ud,
+}
+
+impl Kind {
+    const ALL: [Self; 3] = [Self::Rc, Self::Uc, Self::Ud];
+
+    const fn service(self) -> Service {
+        match self {
+            Self::Rc => Service::Rc,
+            Self::Uc => Service::Uc,
+            Self::Ud => Service::Ud,
+        }
+    }
+
+    /// The upper bits of its opcodes.
+    pub(super) const fn class(self) -> u8 {
+        match self {
+            Self::Rc => 0x00,
+            Self::Uc => 0x20,
+            Self::Ud => 0x60,
+        }
+    }
+}
+
+/// A send to post.
+pub(super) struct Posting {
+    pub(super) opcode: WrOpcode,
+    pub(super) at: usize,
+    pub(super) len: usize,
+    /// Elements of its list.
+    pub(super) pieces: usize,
+    /// Unsignaled, solicited, fenced, inline.
+    pub(super) flags: u8,
+}
+
+/// An engine with a queue pair of each service, of which one is in use.
 pub(super) struct Party<'s> {
     engine: Engine<'s>,
     memory: HostMemory,
     random: Random,
     pub(super) address: IpAddr,
     pub(super) qp: Qpn,
+    pub(super) kind: Kind,
+    qps: [Qpn; 3],
+    /// Where the receives of the connected queue pairs are, if not their own.
+    srq: Option<Srq>,
+    to: Option<UdAddress>,
     pd: Pd,
     cq: Cq,
     region: u32,
@@ -39,6 +87,8 @@ pub(super) struct Party<'s> {
     /// Requests and receives that have not ended, oldest first, and whether success is told.
     sends: VecDeque<(u64, bool)>,
     receives: VecDeque<u64>,
+    /// Receives of the shared queue while another is in use.
+    aside: VecDeque<u64>,
     received: u64,
 }
 
@@ -60,19 +110,34 @@ impl<'s> Party<'s> {
         fill(OFFSET, 0);
         fill(2 * OFFSET, UNTOUCHED);
         let va = memory.va(region).expect("a region") + OFFSET;
-        let init = QpInit {
-            max_send_wr: DEPTH,
-            max_recv_wr: DEPTH,
-            observe_writes: number == 0,
-            ..QpInit::new(roce_codec::ib::Service::Rc, pd, cq, cq)
-        };
-        let qp = engine.create_qp(&init, &mut random).expect("a slot");
+        // One shares its receives, the other does not.
+        let srq = (number == 1).then(|| {
+            let init = SrqInit { pd, max_wr: DEPTH, max_sge: 3 };
+            engine.create_srq(&init).expect("a slot")
+        });
+        let qps = Kind::ALL.map(|kind| {
+            let init = QpInit {
+                max_send_wr: DEPTH,
+                max_recv_wr: DEPTH,
+                max_send_sge: 4,
+                max_recv_sge: 3,
+                max_inline_data: 100,
+                observe_writes: number == 0,
+                srq: srq.filter(|_| kind != Kind::Ud),
+                ..QpInit::new(kind.service(), pd, cq, cq)
+            };
+            engine.create_qp(&init, &mut random).expect("a slot")
+        });
         Self {
             engine,
             memory,
             random,
             address: IpAddr::V4(Ipv4Addr::new(198, 51, 100, number + 1)),
-            qp,
+            qp: qps[0],
+            kind: Kind::Rc,
+            qps,
+            srq,
+            to: None,
             pd,
             cq,
             region,
@@ -82,6 +147,7 @@ impl<'s> Party<'s> {
             serial: 0,
             sends: VecDeque::new(),
             receives: VecDeque::new(),
+            aside: VecDeque::new(),
             received: 0,
         }
     }
@@ -103,11 +169,28 @@ impl<'s> Party<'s> {
         Sge { va, len: u32::try_from(len).unwrap_or(0), lkey }
     }
 
-    pub(super) fn post_send(&mut self, opcode: WrOpcode, at: usize, len: usize, signaled: bool) {
+    /// A list of elements that are `len` bytes together, one behind the other.
+    fn sges(&self, at: usize, len: usize, pieces: usize) -> Vec<Sge> {
+        let each = len / pieces;
+        (0..pieces)
+            .map(|piece| {
+                let last = piece + 1 == pieces;
+                self.sge(at + piece * each, if last { len - piece * each } else { each })
+            })
+            .collect()
+    }
+
+    pub(super) fn post_send(&mut self, posting: &Posting) {
         self.serial += 1;
-        let sge = self.sge(at, len);
-        let sges = [sge];
-        let wr = SendWr { signaled, ..SendWr::new(self.serial, opcode, &sges) };
+        let Posting { opcode, at, len, pieces, flags } = *posting;
+        let signaled = flags & 1 == 0;
+        let sges = self.sges(at, len, pieces);
+        let bytes = [0x5a; 100];
+        let wr = SendWr::new(self.serial, opcode, &sges);
+        let wr = SendWr { signaled, solicited: flags & 2 != 0, fence: flags & 4 != 0, ..wr };
+        let wr =
+            if flags & 0x18 == 0x18 && len <= bytes.len() { wr.inline(&bytes[..len]) } else { wr };
+        let wr = SendWr { to: self.to.filter(|_| self.kind == Kind::Ud), ..wr };
         if self.engine.post_send(self.qp, &wr).is_ok() {
             self.sends.push_back((self.serial, signaled));
         }
@@ -115,11 +198,47 @@ impl<'s> Party<'s> {
 
     pub(super) fn post_recv(&mut self, at: usize, len: usize) {
         self.serial += 1;
-        let sges = [self.sge(at, len)];
+        let sges = self.sges(at, len, 1 + at % 3);
         let wr = RecvWr::new(self.serial, &sges);
-        if self.engine.post_recv(self.qp, &wr).is_ok() {
+        let posted = match self.shared() {
+            Some(srq) => self.engine.post_srq_recv(srq, &wr),
+            None => self.engine.post_recv(self.qp, &wr),
+        };
+        if posted.is_ok() {
             self.receives.push_back(self.serial);
         }
+    }
+
+    /// The shared queue that the queue pair in use takes from.
+    fn shared(&self) -> Option<Srq> {
+        self.srq.filter(|_| self.kind != Kind::Ud)
+    }
+
+    /// Drains the queue pair, lets it go on, takes rights away, paces READs, arms the limit.
+    pub(super) fn modify(&mut self, choice: u8) {
+        let change = match choice % 8 {
+            0 | 1 => ModifyQp::Sqd,
+            2..=4 => ModifyQp::Resume,
+            5 => ModifyQp::Access(if choice < 128 {
+                Access::ALL
+            } else {
+                Access::LOCAL_WRITE | Access::REMOTE_READ
+            }),
+            6 => {
+                let rate = Rate { bytes_per_second: 1000 << (choice / 8), burst: 0 };
+                self.engine.set_read_rate(self.qp, rate).expect("a queue pair");
+                return;
+            }
+            _ => {
+                if let Some(srq) = self.srq {
+                    let limit = u32::from(choice / 8) % (DEPTH + 1);
+                    self.engine.modify_srq(srq, limit).expect("within what it holds");
+                }
+                return;
+            }
+        };
+        // Not every state has it, nor every service.
+        let _ = self.engine.modify_qp(self.qp, &change);
     }
 
     pub(super) fn transmit(&mut self, now: Instant) -> Option<Vec<u8>> {
@@ -171,14 +290,42 @@ impl<'s> Party<'s> {
     fn register(&mut self) {
         let backing = Addr { region: self.region, offset: OFFSET };
         let len = u64::try_from(LEN).unwrap_or(0);
-        let attr = MrAttr { pd: self.pd, va: self.va, len, access: Access::ALL, backing };
+        let access = Access::ALL | Access::REMOTE_INVALIDATE;
+        let attr = MrAttr { pd: self.pd, va: self.va, len, access, backing };
         let mr = self.engine.register_mr(&attr, &mut self.random).expect("a slot");
         self.rkey = mr.rkey;
         self.mr = Some(mr);
     }
 
+    /// Uses the queue pair of another service.
+    fn select(&mut self, kind: Kind) {
+        if (self.kind == Kind::Ud) != (kind == Kind::Ud)
+            && let Some(srq) = self.srq
+        {
+            // Receives that nobody has taken stay where they are; those of the shared queue are
+            // kept apart from a datagram queue pair's own.
+            let waiting = self.engine.query_srq(srq).expect("a shared receive queue").wrs;
+            core::mem::swap(&mut self.receives, &mut self.aside);
+            assert_eq!(
+                u32::try_from(if kind == Kind::Ud {
+                    self.aside.len()
+                } else {
+                    self.receives.len()
+                }),
+                Ok(waiting)
+            );
+        }
+        self.kind = kind;
+        self.qp = self.qps[kind as usize];
+    }
+
     pub(super) fn end(&mut self) {
         self.engine.modify_qp(self.qp, &ModifyQp::Error).expect("always legal");
+    }
+
+    /// How often something happened.
+    pub(super) fn event(&self, counter: HwCounter) -> u64 {
+        self.engine.counters().event(counter)
     }
 
     /// Takes completions and events, and holds everything to what must be true.
@@ -210,7 +357,12 @@ impl<'s> Party<'s> {
         if info.state == QpState::Error {
             assert_eq!((sends, receives), (0, 0), "nothing waits in error");
             self.sends.retain(|(_, signaled)| *signaled);
-            assert!(self.sends.is_empty() && self.receives.is_empty(), "something is missing");
+            // What is shared is nobody's to flush.
+            let shared = self
+                .shared()
+                .map_or(0, |srq| self.engine.query_srq(srq).expect("a shared receive queue").wrs);
+            assert!(self.sends.is_empty(), "a send is missing");
+            assert_eq!(u32::try_from(self.receives.len()), Ok(shared), "a receive is missing");
         }
     }
 
@@ -226,24 +378,37 @@ impl<'s> Party<'s> {
     }
 }
 
-/// Connects the queue pairs, from whatever state they are in.
+/// Connects two queue pairs of one service, from whatever state they are in.
 pub(super) fn connect(parties: &mut [Party<'_>; 2], choice: u8) {
     let mtu = PathMtu::from_code(1 + choice % 3).unwrap_or_default();
+    let kind = match choice / 16 {
+        0 | 1 => Kind::Ud,
+        2..=4 => Kind::Uc,
+        _ => Kind::Rc,
+    };
     let psns = [Psn::new(0x00ff_fffd), Psn::new(u32::from(choice))];
+    for party in parties.iter_mut() {
+        // What the other queue pair still had has ended, and is told before it is left.
+        party.end();
+        party.check();
+        party.sends.clear();
+        if party.shared().is_none() {
+            party.receives.clear();
+        }
+        party.select(kind);
+        // Keys may have been taken away.
+        if party.mr.is_some() {
+            party.lose_region();
+        }
+        party.register();
+    }
     let peers = [(parties[0].qp, parties[0].address), (parties[1].qp, parties[1].address)];
     for (side, party) in parties.iter_mut().enumerate() {
-        if party.mr.is_none() {
-            party.register();
-        }
         let (dest_qpn, dst) = peers[1 - side];
+        let path =
+            Path { src: party.address, dst, next_hop: NextHop(0), src_port: 0xc000, ..Path::EMPTY };
         let rtr = RtrAttr {
-            path: Path {
-                src: party.address,
-                dst,
-                next_hop: NextHop(0),
-                src_port: 0xc000,
-                ..Path::EMPTY
-            },
+            path,
             path_mtu: mtu,
             dest_qpn,
             rq_psn: psns[1 - side],
@@ -257,8 +422,20 @@ pub(super) fn connect(parties: &mut [Party<'_>; 2], choice: u8) {
             rnr_retry: choice / 8 % 8,
             max_rd_atomic: 3,
         };
-        let init = ModifyQp::Init { pkey: PKey::DEFAULT, access: Access::ALL };
-        for change in [ModifyQp::Reset, init, ModifyQp::Rtr(rtr), ModifyQp::Rts(rts)] {
+        let pkey = PKey::DEFAULT;
+        let changes = if kind == Kind::Ud {
+            if let Some(old) = party.to.take() {
+                party.engine.destroy_ah(old.ah).expect("it was created");
+            }
+            let ah = party.engine.create_ah(&path).expect("a slot");
+            party.to = Some(UdAddress { ah, dest_qpn, qkey: QKEY });
+            let rts = ModifyQp::RtsUd { sq_psn: psns[side] };
+            [ModifyQp::Reset, ModifyQp::InitUd { pkey, qkey: QKEY }, ModifyQp::RtrUd, rts]
+        } else {
+            let init = ModifyQp::Init { pkey, access: Access::ALL };
+            [ModifyQp::Reset, init, ModifyQp::Rtr(rtr), ModifyQp::Rts(rts)]
+        };
+        for change in changes {
             party.engine.modify_qp(party.qp, &change).expect("a legal change");
         }
     }
