@@ -91,7 +91,7 @@ pub struct ServeArgs {
 
     /// What to do with packets behind one that is missing: drop them, or hold up to 4096 of them and
     /// run them once it has come.
-    #[arg(long, value_enum, default_value_t = RecoveryMode::GoBackN)]
+    #[arg(long, value_enum, default_value_t = RecoveryMode::SelectiveAccept)]
     pub recovery: RecoveryMode,
 
     /// Answer READs with no more than this many bytes a second for each queue pair. A suffix K, M or

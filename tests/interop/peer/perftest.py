@@ -158,13 +158,14 @@ def lossy():
     return scenarios
 
 
-def selective():
-    """Loss, and a responder that holds what is behind a gap. SENDs are of one packet: see faults()."""
+def recovery():
+    """Loss, and a responder that drops what is behind a gap: the others hold it. SENDs are of one packet: see
+    faults()."""
     runs = (("write_bw", "tap", 65536, 60), ("read_bw", "veth", 3000, 700),
             ("send_bw", "tap", 1024, 2500), ("atomic_bw", "veth", 8, 700))
-    return [Scenario(f"selective-{program}", attachment,
+    return [Scenario(f"go-back-n-{program}", attachment,
                      (Client(program, 1024, size, "ipv4", iterations, FAULT_TIMEOUT),),
-                     LOSS.format(seed=number + 21), 120, serve=("--recovery", "selective-accept"))
+                     LOSS.format(seed=number + 21), 120, serve=("--recovery", "go-back-n"))
             for number, (program, attachment, size, iterations) in enumerate(runs)]
 
 

@@ -7,7 +7,7 @@ TABLES = (
     perftest.options,
     perftest.faults,
     perftest.lossy,
-    perftest.selective,
+    perftest.recovery,
     rdma_cm.rping,
     rdma_cm.lossy,
     pingpong.both_ways,
