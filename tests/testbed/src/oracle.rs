@@ -181,6 +181,9 @@ mod tests {
             signaled: true,
             solicited: false,
             poison: None,
+            cuts: 0,
+            inline: false,
+            fence: false,
         }
     }
 

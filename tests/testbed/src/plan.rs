@@ -74,6 +74,9 @@ pub struct Side {
     pub receives: Vec<usize>,
     /// Whether receives are posted only after a while.
     pub late: bool,
+    /// Where its receives are cut into scatter-gather elements, four times sixteen bits; 0 if
+    /// they are of one element.
+    pub cuts: u64,
 }
 
 /// A request.
@@ -95,6 +98,13 @@ pub struct Request {
     pub solicited: bool,
     /// Why it cannot succeed.
     pub poison: Option<Poison>,
+    /// Where its memory is cut into scatter-gather elements, four times sixteen bits; 0 if it is
+    /// one element.
+    pub cuts: u64,
+    /// Whether its bytes are handed over with it.
+    pub inline: bool,
+    /// Whether it waits for the READs and atomics before it.
+    pub fence: bool,
 }
 
 /// What a request does.
@@ -205,6 +215,9 @@ impl Poison {
 /// Random bytes that payloads are taken from, a host.
 pub const SOURCE_LEN: usize = 96 << 10;
 
+/// Most bytes of a request that are handed over with it.
+pub const MAX_INLINE: usize = 200;
+
 /// Most bytes of one request.
 const MAX_LEN: usize = 64 << 10;
 
@@ -252,6 +265,13 @@ impl Plan {
             // Slow, but a packet comes well within a timeout.
             let bytes_per_second = random.pick(&[20_000_000, 200_000_000]);
             plan.read_rate = Rate { bytes_per_second, burst: random.pick(&[0, 20_000]) };
+        }
+        if random.one_in(2) {
+            for connection in plan.chains.iter_mut().flatten() {
+                for side in &mut connection.sides {
+                    draw_memory(random, side);
+                }
+            }
         }
         plan
     }
@@ -336,6 +356,7 @@ fn draw_side(random: &mut Random, mtu: PathMtu) -> Side {
         remote_len,
         receives: Vec::new(),
         late: random.one_in(3),
+        cuts: 0,
     }
 }
 
@@ -367,7 +388,22 @@ fn draw_request(random: &mut Random, kind: Kind, len: usize, remote_len: usize) 
         signaled: !random.one_in(4),
         solicited: random.one_in(3),
         poison: None,
+        cuts: 0,
+        inline: false,
+        fence: false,
     }
+}
+
+/// How the memory of a side's requests and receives is described.
+fn draw_memory(random: &mut Random, side: &mut Side) {
+    for request in &mut side.requests {
+        let sent = request.kind.is_send() || request.kind.is_write();
+        let local = request.poison == Some(Poison::Local);
+        request.cuts = if random.one_in(2) { random.bits() } else { 0 };
+        request.inline = sent && !local && request.len <= MAX_INLINE && random.one_in(3);
+        request.fence = random.one_in(8);
+    }
+    side.cuts = if random.one_in(2) { random.bits() } else { 0 };
 }
 
 /// Makes one request of a side's fail.

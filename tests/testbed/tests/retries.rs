@@ -36,6 +36,7 @@ fn side(requests: Vec<Request>) -> Side {
         remote_len: 64,
         receives: Vec::new(),
         late: false,
+        cuts: 0,
     }
 }
 
@@ -50,6 +51,9 @@ fn plan(seed: u64, faults: Faults, kind: Kind, retry_cnt: u8, mercy: bool) -> Pl
         signaled: true,
         solicited: false,
         poison: None,
+        cuts: 0,
+        inline: false,
+        fence: false,
     };
     let connection = Connection {
         hosts: [0, 1],

@@ -1,6 +1,6 @@
 //! One side of a live connection: its queue pair, its memory, and how far it has come.
 
-use roce_codec::ib::{PKey, Psn, Qpn, RnrTimer};
+use roce_codec::ib::{LKey, PKey, Psn, Qpn, RnrTimer};
 use roce_engine::{
     Access, Instant, ModifyQp, Mr, NextHop, Path, Placement, QpInit, RecvWr, RtrAttr, RtsAttr,
     Selectivity, SendWr, Sge, WcStatus, WrOpcode,
@@ -8,7 +8,7 @@ use roce_engine::{
 
 use super::host::{GAP, Host};
 use crate::oracle::Direction;
-use crate::plan::{Connection, Kind, Poison, Side};
+use crate::plan::{Connection, Kind, MAX_INLINE, Poison, Side};
 
 /// Work requests a queue pair holds.
 pub(super) const DEPTH: u32 = 32;
@@ -56,6 +56,8 @@ pub(super) struct End {
     /// Its receives: where, and how much they hold.
     pub(super) receives: Vec<(usize, usize)>,
     receives_mr: Mr,
+    /// Where every other one is cut into scatter-gather elements.
+    cuts: u64,
     /// Keys for the offered memory that the other side's SENDs take away, in their order.
     invalidatable_mrs: Vec<Mr>,
     /// Requests that have completed, by a completion or silently.
@@ -130,6 +132,7 @@ impl End {
             results_mr,
             receives,
             receives_mr,
+            cuts: side.cuts,
             invalidatable_mrs,
             completed: 0,
             failed: None,
@@ -159,6 +162,9 @@ impl End {
         let init = QpInit {
             max_send_wr: DEPTH,
             max_recv_wr: DEPTH,
+            max_send_sge: 5,
+            max_recv_sge: 5,
+            max_inline_data: u16::try_from(MAX_INLINE).unwrap_or(0),
             observe_writes: true,
             ..QpInit::new(roce_codec::ib::Service::Rc, host.pd, host.send_cq, host.recv_cq)
         };
@@ -286,12 +292,16 @@ impl End {
             }
             Sge { va: host.va(request.source), len, lkey }
         };
-        let sges = [sge];
-        let wr = SendWr {
+        let sges = elements(request.cuts, sge);
+        let mut wr = SendWr {
             signaled: request.signaled,
             solicited: request.solicited,
+            fence: request.fence,
             ..SendWr::new(wr_id(connection, index), opcode, &sges)
         };
+        if request.inline {
+            wr = wr.inline(&host.source[request.source..request.source + request.len]);
+        }
         host.engine
             .post_send(self.qp, &wr)
             .map_err(|error| format!("request {index} was not taken: {error}"))?;
@@ -314,7 +324,8 @@ impl End {
         }
         let len = u32::try_from(len).unwrap_or(0);
         let sge = Sge { va: host.va(at), len, lkey: self.receives_mr.lkey };
-        let sges = [sge];
+        let cuts = if index % 2 == 0 { self.cuts } else { 0 };
+        let sges = elements(cuts, sge);
         let wr = RecvWr::new(wr_id(connection, index), &sges);
         host.engine
             .post_recv(self.qp, &wr)
@@ -386,4 +397,25 @@ fn wr_id(connection: usize, index: usize) -> u64 {
 pub(super) fn of_wr_id(wr_id: u64) -> (usize, usize) {
     let number = |bits| usize::try_from(bits).unwrap_or(usize::MAX);
     (number(wr_id >> 32), number(wr_id & 0xffff_ffff))
+}
+
+/// The same memory as scatter-gather elements: cut where it says, and where two cuts meet, an
+/// element of no bytes whose key is nobody's.
+fn elements(cuts: u64, whole: Sge) -> Vec<Sge> {
+    if cuts == 0 {
+        return vec![whole];
+    }
+    let at = |shift: u32| {
+        let bits = u32::try_from(cuts >> shift & 0xffff).unwrap_or(0);
+        bits % (whole.len + 1)
+    };
+    let mut ends = [at(0), at(16), at(32), at(48), whole.len];
+    ends.sort_unstable();
+    let mut from = 0;
+    ends.map(|end| {
+        let (va, len) = (whole.va + u64::from(from), end - from);
+        from = end;
+        Sge { va, len, lkey: if len == 0 { LKey::default() } else { whole.lkey } }
+    })
+    .to_vec()
 }

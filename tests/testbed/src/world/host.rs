@@ -29,6 +29,8 @@ pub(super) const LIMITS: Limits = Limits {
     send_wqes: 512,
     recv_wqes: 512,
     ahs: 4,
+    sges: 4096,
+    inlines: 2048,
     events: 1024,
     ..Limits::SMALL
 };
