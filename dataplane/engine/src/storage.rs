@@ -284,3 +284,19 @@ impl HeapStorage {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A queue pair of a server with very many: its slots, four kept READs or atomics, one send
+    /// and two receives under way.
+    #[test]
+    fn a_queue_pair_takes_less_than_a_kibibyte() {
+        let slots = size_of::<QpSlot>() + 2 * size_of::<TimerNode>() + size_of::<ReadyNode>();
+        let work = 4 * size_of::<ReplaySlot>() + size_of::<SendWqe>() + 2 * size_of::<RecvWqe>();
+        assert!(slots + work < 1024, "{slots} and {work} bytes");
+        assert!(size_of::<SendWqe>() <= 128 && size_of::<RecvWqe>() <= 48);
+        assert!(size_of::<InlineSlot>() == 64 && size_of::<SgeSlot>() == 24);
+    }
+}
