@@ -26,6 +26,8 @@ const CQES: u32 = 256;
 const NEXT_HOPS: u16 = 4;
 /// How long its neighbour's MAC address may take to be found.
 const NEIGHBOUR_NS: u64 = 5_000_000_000;
+/// How long the server may take, in the end, to answer that it is disconnected.
+const FAREWELL_NS: u64 = 300_000_000;
 /// The longest pause.
 const WAIT_NS: u64 = 1_000_000;
 
@@ -94,8 +96,12 @@ pub(crate) fn rping(args: &RpingArgs) -> Result<()> {
         .with_context(|| format!("{}: no such neighbour", args.server))?;
     let result = run(args, &mut cm, &mut poll);
     cm.end_all(&mut poll.context());
-    // What ends the connection goes out.
+    // What ends the connection goes out, and is answered if the server is still there.
+    let give_up = poll.clock.now().add_ns(FAREWELL_NS);
     poll.turn(&mut cm, 0);
+    while cm.is_disconnecting() && poll.clock.now() < give_up {
+        poll.turn(&mut cm, 0);
+    }
     poll.host.release_route(route);
     let PollLoop { engine, mut stack, unresolved, .. } = poll;
     let counted = args.stage.strike(&mut stack, engine.counters(), unresolved, 1);

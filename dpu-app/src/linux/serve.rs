@@ -47,6 +47,9 @@ const TCP_SESSION_NS: u64 = 1_000_000;
 /// The same while there is no client.
 const TCP_IDLE_NS: u64 = 20_000_000;
 
+/// How long peers may take, in the end, to answer that they are disconnected.
+const FAREWELL_NS: u64 = 300_000_000;
+
 /// Serves until Ctrl-C, or as many clients as asked for.
 pub(crate) fn serve(args: &ServeArgs) -> Result<()> {
     os::catch_signals().context("catching signals")?;
@@ -115,8 +118,17 @@ fn run(args: &ServeArgs, server: &mut Server<'_>, stack: &mut Stack) -> u64 {
         }
     }
     server.end_all(clock.now());
-    // What ends connections goes out.
-    let Server { engine, host, .. } = server;
-    let last = turn(engine, stack, &host.memory, &host.neighbours, clock.now());
-    unresolved + u64::try_from(last.unresolved).unwrap_or(0)
+    // What ends connections goes out, and is answered if the peer is still there.
+    let give_up = clock.now().add_ns(FAREWELL_NS);
+    loop {
+        let now = clock.now();
+        let Server { engine, host, .. } = server;
+        let turn = turn(engine, stack, &host.memory, &host.neighbours, now);
+        unresolved += u64::try_from(turn.unresolved).unwrap_or(0);
+        server.poll_engine(now);
+        if !server.is_disconnecting() || now >= give_up {
+            return unresolved;
+        }
+        stack.wait(TCP_SESSION_NS);
+    }
 }

@@ -194,6 +194,11 @@ impl<'s> Server<'s> {
         self.poll_cm(now) || any
     }
 
+    /// Whether a peer has still to answer that it is disconnected.
+    pub(crate) fn is_disconnecting(&mut self) -> bool {
+        self.cm.as_mut().is_some_and(CmServices::is_disconnecting)
+    }
+
     fn poll_cm(&mut self, now: Instant) -> bool {
         let Some(cm) = &mut self.cm else { return false };
         let any = cm.poll(context!(self, now));

@@ -2,6 +2,7 @@
 
 use heapless::Vec;
 use roce_codec::cm::RejReason;
+use roce_engine::cm::CmState;
 use roce_engine::{Event, Instant, Wc};
 
 use super::{AnySession, CmService, CmServiceError, CmSession, End, Gsi, Notice, Request, What};
@@ -241,6 +242,12 @@ impl<'s> CmServices<'s> {
         }
         let _ = self.ended.push(end);
         session.close(&mut self.gsi, context);
+    }
+
+    /// Whether a peer has still to answer that it is disconnected.
+    #[must_use]
+    pub fn is_disconnecting(&mut self) -> bool {
+        self.gsi.cm().connections().any(|(_, state)| state == CmState::DreqSent)
     }
 
     /// Ends all sessions and sends what is to be sent, as far as there is room.
