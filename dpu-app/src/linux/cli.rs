@@ -70,8 +70,7 @@ pub struct ServeArgs {
     #[command(flatten)]
     pub stage: StageArgs,
 
-    /// What to serve: `perftest:TEST[:PORT]`, `pingpong:TRANSPORT[:PORT]` or `rping[:PORT]`; may be
-    /// given again.
+    /// What to serve: a service of those below; may be given again.
     #[arg(long = "service", value_name = "SERVICE", required = true)]
     pub services: Vec<Served>,
 
@@ -134,8 +133,8 @@ impl RecoveryMode {
 }
 
 const SERVE_HELP: &str = "\
-Services, each on a TCP port: 18515 unless given; clients name it with -p. Several clients may run
-at a time and one after another.
+Services, each on a port, by TCP 18515 unless given; clients name it with -p. Several clients may
+run at a time and one after another.
 
   perftest:TEST[:PORT]   write_bw read_bw send_bw atomic_bw write_lat read_lat send_lat atomic_lat,
                          as perftest's ib_ programs without -R
@@ -149,6 +148,10 @@ at a time and one after another.
     ,iterations=N        the client's -n: without, it is taken to be done when it is silent for 10 s
     ,check               look at what a client with -c sends
   rping[:PORT]           as rping -s, by RDMA CM: the port is 7174 unless given, and no TCP port
+  ucmatose[:PORT]        as ucmatose, by RDMA CM: 7471 unless given
+    ,count=N             the client's -C: 10 unless given
+    ,size=BYTES          the client's -S: 100 unless given
+  udaddy[:PORT]          as udaddy, by RDMA CM: 7174 unless given, of UDP's space
 
 Example, and what to run at the client:
 

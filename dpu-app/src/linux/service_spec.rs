@@ -64,12 +64,19 @@ pub enum ServiceSpecError {
     PerftestSetting,
     /// Not a setting of pingpong, or not what it takes.
     PingpongSetting,
+    /// Not a setting of ucmatose, or not what it takes.
+    UcmatoseSetting,
+    /// A service without settings.
+    NoSetting,
 }
 
 impl fmt::Display for ServiceSpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Form => f.write_str("it is perftest:TEST[:PORT] or pingpong:TRANSPORT[:PORT]"),
+            Self::Form => f.write_str(
+                "it is perftest:TEST[:PORT], pingpong:TRANSPORT[:PORT], rping[:PORT], \
+                 ucmatose[:PORT] or udaddy[:PORT]",
+            ),
             Self::Test => fmt::Display::fmt(&perftest::UnknownTest, f),
             Self::Transport => fmt::Display::fmt(&pingpong::UnknownTransport, f),
             Self::Port => f.write_str("the TCP port is a number from 1 to 65535"),
@@ -80,6 +87,11 @@ impl fmt::Display for ServiceSpecError {
                 "the settings are mtu=BYTES (256, 512, 1024, 2048 or 4096; not for ud), \
                  iterations=N (from 1) and check",
             ),
+            Self::UcmatoseSetting => f.write_str(
+                "the settings are count=N (1 to 512) and size=BYTES (1 to 65536), as -C and -S at \
+                 the client",
+            ),
+            Self::NoSetting => f.write_str("this service has no settings, only a port"),
         }
     }
 }

@@ -8,6 +8,8 @@ pub mod perftest;
 pub mod pingpong;
 pub mod rping;
 mod session;
+pub mod ucmatose;
+pub mod udaddy;
 
 use core::fmt;
 use core::net::IpAddr;

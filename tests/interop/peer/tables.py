@@ -1,6 +1,6 @@
 """Every scenario there is. A table is a function that returns a list of them; a new one gets a line here."""
 
-from . import flush, perftest, pingpong, rdma_cm
+from . import flush, messages, perftest, pingpong, rdma_cm
 
 TABLES = (
     perftest.covering,
@@ -14,6 +14,8 @@ TABLES = (
     pingpong.lossy,
     perftest.newer,
     flush.flushes,
+    messages.programs,
+    messages.lossy,
 )
 
 

@@ -8,7 +8,7 @@ use roce_codec::ib::Qpn;
 use roce_engine::{Event, Instant, Wc};
 
 use super::{CmServiceError, Gsi, Notice, Request};
-use crate::service::{Context, Platform, rping};
+use crate::service::{Context, Platform, rping, ucmatose, udaddy};
 
 /// One connection of a service, from the request that began it to its end.
 ///
@@ -127,17 +127,29 @@ pub enum CmService {
         /// The port of RDMA CM's; no UDP port.
         port: u16,
     },
+    /// The server of `ucmatose`, at a port.
+    Ucmatose {
+        /// The port of RDMA CM's.
+        port: u16,
+        /// What is sent each way.
+        traffic: ucmatose::Traffic,
+    },
+    /// The server of `udaddy`, at a port.
+    Udaddy {
+        /// The port of RDMA CM's.
+        port: u16,
+    },
 }
 
 impl CmService {
     /// What peers ask for it by.
     #[must_use]
     pub fn service_id(&self) -> ServiceId {
-        match self {
-            Self::Rping { port } => {
-                RdmaCmServiceId { port_space: PortSpace::TCP, port: *port }.into()
-            }
-        }
+        let (port_space, port) = match *self {
+            Self::Rping { port } | Self::Ucmatose { port, .. } => (PortSpace::TCP, port),
+            Self::Udaddy { port } => (PortSpace::UDP, port),
+        };
+        RdmaCmServiceId { port_space, port }.into()
     }
 
     /// Its name.
@@ -145,6 +157,8 @@ impl CmService {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Rping { .. } => "rping",
+            Self::Ucmatose { .. } => "ucmatose",
+            Self::Udaddy { .. } => "udaddy",
         }
     }
 
@@ -162,6 +176,15 @@ impl CmService {
                 let server = rping::Server::accept(number, notice.id, request, gsi, context)?;
                 Ok(AnySession::Rping(server))
             }
+            Self::Ucmatose { traffic, .. } => {
+                let id = notice.id;
+                let server = ucmatose::Server::accept(number, *traffic, id, request, gsi, context)?;
+                Ok(AnySession::Ucmatose(server))
+            }
+            Self::Udaddy { .. } => {
+                let server = udaddy::Server::accept(number, notice.id, request, gsi, context)?;
+                Ok(AnySession::Udaddy(server))
+            }
         }
     }
 }
@@ -170,6 +193,8 @@ impl fmt::Display for CmService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rping { port } => write!(f, "rping:{port}"),
+            Self::Ucmatose { port, .. } => write!(f, "ucmatose:{port}"),
+            Self::Udaddy { port } => write!(f, "udaddy:{port}"),
         }
     }
 }
@@ -182,6 +207,12 @@ pub enum AnySession {
     Rping(rping::Server),
     /// A client of `rping`.
     RpingClient(rping::Client),
+    /// A server of `ucmatose`.
+    Ucmatose(ucmatose::Server),
+    /// A client of `ucmatose`.
+    UcmatoseClient(ucmatose::Client),
+    /// A server of `udaddy`.
+    Udaddy(udaddy::Server),
 }
 
 /// The same for each kind of session.
@@ -190,6 +221,9 @@ macro_rules! each {
         match $self {
             AnySession::Rping($session) => $what,
             AnySession::RpingClient($session) => $what,
+            AnySession::Ucmatose($session) => $what,
+            AnySession::UcmatoseClient($session) => $what,
+            AnySession::Udaddy($session) => $what,
         }
     };
 }
@@ -200,6 +234,8 @@ impl AnySession {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Rping(_) | Self::RpingClient(_) => "rping",
+            Self::Ucmatose(_) | Self::UcmatoseClient(_) => "ucmatose",
+            Self::Udaddy(_) => "udaddy",
         }
     }
 }
