@@ -1,10 +1,14 @@
 //! What happens in a world, drawn from a seed.
 
+mod memory;
+
 use roce_codec::ib::{PathMtu, Psn};
 use roce_engine::{Access, Rate, Recovery, WcStatus};
 
 use crate::random::Random;
 use crate::wire::Faults;
+
+pub use memory::MAX_INLINE;
 
 /// A world: how its wires are, and who talks to whom.
 #[derive(Debug, Clone)]
@@ -74,6 +78,9 @@ pub struct Side {
     pub receives: Vec<usize>,
     /// Whether receives are posted only after a while.
     pub late: bool,
+    /// Whether its receives are those of a shared queue, which it alone takes from: they are not
+    /// flushed, so that all have to be used.
+    pub srq: bool,
     /// Where its receives are cut into scatter-gather elements, four times sixteen bits; 0 if
     /// they are of one element.
     pub cuts: u64,
@@ -215,9 +222,6 @@ impl Poison {
 /// Random bytes that payloads are taken from, a host.
 pub const SOURCE_LEN: usize = 96 << 10;
 
-/// Most bytes of a request that are handed over with it.
-pub const MAX_INLINE: usize = 200;
-
 /// Most bytes of one request.
 const MAX_LEN: usize = 64 << 10;
 
@@ -267,11 +271,7 @@ impl Plan {
             plan.read_rate = Rate { bytes_per_second, burst: random.pick(&[0, 20_000]) };
         }
         if random.one_in(2) {
-            for connection in plan.chains.iter_mut().flatten() {
-                for side in &mut connection.sides {
-                    draw_memory(random, side);
-                }
-            }
+            memory::draw(random, &mut plan);
         }
         plan
     }
@@ -356,6 +356,7 @@ fn draw_side(random: &mut Random, mtu: PathMtu) -> Side {
         remote_len,
         receives: Vec::new(),
         late: random.one_in(3),
+        srq: false,
         cuts: 0,
     }
 }
@@ -392,18 +393,6 @@ fn draw_request(random: &mut Random, kind: Kind, len: usize, remote_len: usize) 
         inline: false,
         fence: false,
     }
-}
-
-/// How the memory of a side's requests and receives is described.
-fn draw_memory(random: &mut Random, side: &mut Side) {
-    for request in &mut side.requests {
-        let sent = request.kind.is_send() || request.kind.is_write();
-        let local = request.poison == Some(Poison::Local);
-        request.cuts = if random.one_in(2) { random.bits() } else { 0 };
-        request.inline = sent && !local && request.len <= MAX_INLINE && random.one_in(3);
-        request.fence = random.one_in(8);
-    }
-    side.cuts = if random.one_in(2) { random.bits() } else { 0 };
 }
 
 /// Makes one request of a side's fail.

@@ -36,6 +36,7 @@ fn side(requests: Vec<Request>) -> Side {
         remote_len: 64,
         receives: Vec::new(),
         late: false,
+        srq: false,
         cuts: 0,
     }
 }

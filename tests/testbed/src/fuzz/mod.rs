@@ -211,7 +211,7 @@ impl Stage<'_> {
         let opcode = if script.byte() == 0 {
             Opcode(byte)
         } else {
-            Opcode(byte % 0x20 | receiver.kind.class())
+            Opcode((byte % 0x20) | receiver.kind.class())
         };
         let psn = receiver.psn(opcode.info().is_response()).add(script.word() % 7).sub(2);
         let addresses = [v4(self.parties[1 - to].address), v4(receiver.address)];

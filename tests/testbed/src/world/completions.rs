@@ -158,10 +158,18 @@ impl World<'_, '_> {
     }
 
     fn event(&mut self, host: usize, event: &Event) -> Result<(), String> {
+        if let Event::SrqLimitReached(srq) = *event {
+            let mut ends = self.chains.iter_mut().filter_map(|chain| chain.ends.as_mut()).flatten();
+            let end = ends.find(|end| end.host == host && end.srq == Some(srq));
+            let end = end.ok_or("of no connection".to_owned())?;
+            let again = core::mem::replace(&mut end.limit_told, true);
+            return if again { Err("told again".to_owned()) } else { Ok(()) };
+        }
         let qp = match *event {
             Event::CommunicationEstablished(qp)
             | Event::RequestRefused { qp, .. }
             | Event::RequestFailed { qp, .. }
+            | Event::LastWqeReached(qp)
             | Event::RemoteWrite { qp, .. } => qp,
             _ => return Err("it should not happen".to_owned()),
         };
@@ -173,6 +181,9 @@ impl World<'_, '_> {
             let (end, peer) = pick(ends, side);
             return match *event {
                 Event::CommunicationEstablished(_) if end.ready => Err("it is".to_owned()),
+                Event::LastWqeReached(_) if end.srq.is_none() => {
+                    Err("nothing is shared".to_owned())
+                }
                 Event::RequestRefused { code, .. } => {
                     let mut poisons = peer.direction.requests().iter().filter_map(|r| r.poison);
                     let expect = match code {

@@ -3,7 +3,7 @@
 use roce_codec::ib::{LKey, PKey, Psn, Qpn, RnrTimer};
 use roce_engine::{
     Access, Instant, ModifyQp, Mr, NextHop, Path, Placement, QpInit, RecvWr, RtrAttr, RtsAttr,
-    Selectivity, SendWr, Sge, WcStatus, WrOpcode,
+    Selectivity, SendWr, Sge, Srq, SrqInit, WcStatus, WrOpcode,
 };
 
 use super::host::{GAP, Host};
@@ -56,6 +56,9 @@ pub(super) struct End {
     /// Its receives: where, and how much they hold.
     pub(super) receives: Vec<(usize, usize)>,
     receives_mr: Mr,
+    /// The shared queue that they come from, and whether its limit has been told.
+    pub(super) srq: Option<Srq>,
+    pub(super) limit_told: bool,
     /// Where every other one is cut into scatter-gather elements.
     cuts: u64,
     /// Keys for the offered memory that the other side's SENDs take away, in their order.
@@ -132,6 +135,8 @@ impl End {
             results_mr,
             receives,
             receives_mr,
+            srq: None,
+            limit_told: false,
             cuts: side.cuts,
             invalidatable_mrs,
             completed: 0,
@@ -159,7 +164,13 @@ impl End {
         number: usize,
         old: Option<Qpn>,
     ) -> Result<(), String> {
+        if old.is_none() && connection.sides[number].srq {
+            let init = SrqInit { pd: host.pd, max_wr: DEPTH, max_sge: 5 };
+            let srq = host.engine.create_srq(&init).map_err(|error| error.to_string())?;
+            self.srq = Some(srq);
+        }
         let init = QpInit {
+            srq: self.srq,
             max_send_wr: DEPTH,
             max_recv_wr: DEPTH,
             max_send_sge: 5,
@@ -324,13 +335,21 @@ impl End {
         }
         let len = u32::try_from(len).unwrap_or(0);
         let sge = Sge { va: host.va(at), len, lkey: self.receives_mr.lkey };
-        let cuts = if index % 2 == 0 { self.cuts } else { 0 };
+        let cuts = if index.is_multiple_of(2) { self.cuts } else { 0 };
         let sges = elements(cuts, sge);
         let wr = RecvWr::new(wr_id(connection, index), &sges);
-        host.engine
-            .post_recv(self.qp, &wr)
-            .map_err(|error| format!("receive {index} was not taken: {error}"))?;
+        let posted = match self.srq {
+            Some(srq) => host.engine.post_srq_recv(srq, &wr),
+            None => host.engine.post_recv(self.qp, &wr),
+        };
+        posted.map_err(|error| format!("receive {index} was not taken: {error}"))?;
         self.receives_posted += 1;
+        // Once there are some, told when they run low.
+        if let Some(srq) = self.srq
+            && self.receives_posted == 4
+        {
+            host.engine.modify_srq(srq, 3).map_err(|error| error.to_string())?;
+        }
         Ok(true)
     }
 
