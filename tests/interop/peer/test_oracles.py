@@ -5,7 +5,7 @@ import struct
 import tempfile
 import unittest
 
-from . import exchange, icrc, judge, perftest, pingpong, replay, scenario, tables, wire
+from . import exchange, icrc, judge, messages, perftest, pingpong, replay, scenario, tables, wire
 
 CAPTURES = os.path.join(os.path.dirname(__file__), "..", "..", "captures")
 
@@ -104,6 +104,43 @@ class Echo(unittest.TestCase):
                       self.run.check_pair(self.captured[:-4], self.pair, pages=False)[0])
         longer = pingpong.PingPong("rc", 3001, 10)
         self.assertIn("has 3000 bytes", longer.check_pair(self.captured, self.pair)[0])
+
+
+class Messages(unittest.TestCase):
+    """udaddy between two rxe, five datagrams each way, in a capture that has rping and ucmatose too. The program's server
+    answers with the area in front of what it received; ours with what it received."""
+
+    CHANGED = "what was sent there is not what was sent back"
+
+    def setUp(self):
+        self.captured = frames("rxe-cm.pcap")
+        packets = [wire.roce(frame) for _, frame, _ in self.captured]
+        self.datagrams = [number for number, packet in enumerate(packets) if packet and packet.opcode == 0x65]
+
+    def test_a_real_run(self):
+        self.assertEqual(len(self.datagrams), 10)
+        self.assertEqual(messages.Udaddy(count=5).check_frames(self.captured), [self.CHANGED])
+        self.assertEqual(messages.Udaddy(count=6).check_frames(self.captured),
+                         ["5 and 5 messages by sender, 6 each way wanted", self.CHANGED])
+
+    def test_what_comes_back(self):
+        """One side's payloads in both directions."""
+        payload = None
+        for number in self.datagrams:
+            stamp, frame, length = self.captured[number]
+            packet = wire.roce(frame)
+            payload = payload or frame[packet.payload_offset:packet.payload_end]
+            frame = frame[:packet.payload_offset] + payload + frame[packet.payload_end:]
+            self.captured[number] = (stamp, frame, length)
+        self.assertEqual(messages.Udaddy(count=5).check_frames(self.captured), [])
+        for number in self.datagrams:
+            lost = self.captured[:number] + self.captured[number + 1:]
+            problem, = messages.Udaddy(count=5).check_frames(lost)
+            self.assertIn("messages by sender, 5 each way wanted", problem)
+            stamp, frame, length = self.captured[number]
+            changed = list(self.captured)
+            changed[number] = (stamp, altered(frame, wire.roce(frame).payload_end - 1), length)
+            self.assertEqual(messages.Udaddy(count=5).check_frames(changed), [self.CHANGED])
 
 
 class Replay(unittest.TestCase):
