@@ -47,7 +47,7 @@ impl ConnectionAttr {
     }
 }
 
-/// See the [module](self). It is to be ended with [`Connection::close`].
+/// A queue pair with its connection. It is to be ended with [`Connection::close`].
 #[derive(Debug)]
 pub struct Connection {
     id: CommunicationId,

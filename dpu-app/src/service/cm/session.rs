@@ -13,7 +13,7 @@ use crate::service::{Context, Platform, rping, ucmatose, udaddy};
 /// One connection of a service, from the request that began it to its end.
 ///
 /// The table calls a session with what is its own, and closes it when a call fails or
-/// [`CmSession::end`] says that it is over. Its work requests carry its number in the upper half of
+/// [`CmSession::is_over`] says that it is over. Its work requests carry its number in the upper half of
 /// their ids ([`wr_id`](crate::service::wr_id)).
 pub trait CmSession: Sized {
     /// What the connection or resolution is called.

@@ -18,7 +18,8 @@ const SLOTS: u32 = 2;
 /// How long an answer may take; a message that UC loses never comes.
 const PATIENCE_S: u64 = 10;
 
-/// See the [module](self). End it with [`Client::close`], whatever has happened.
+/// One client's queue pair and how far it has come. End it with [`Client::close`], whatever has
+/// happened.
 #[derive(Debug)]
 pub struct Client {
     id: u32,

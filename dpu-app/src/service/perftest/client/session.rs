@@ -41,7 +41,7 @@ enum Run {
     PingPong(PingPong),
 }
 
-/// See the [module](self). End it with [`Client::close`], whatever has happened.
+/// One client's run. End it with [`Client::close`], whatever has happened.
 #[derive(Debug)]
 pub struct Client {
     job: Job,
