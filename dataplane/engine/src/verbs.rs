@@ -11,7 +11,7 @@ use crate::qp::{QpError, QpInfo, QpInit, QpSlot};
 use crate::scheduler::Class;
 
 impl Engine<'_> {
-    /// A new queue pair, in [`QpState::Reset`].
+    /// A new queue pair, in [`QpState::Reset`](crate::QpState::Reset).
     ///
     /// # Errors
     /// [`QpError::Service`], [`QpError::NoSlot`], [`QpError::UnknownCq`] and
@@ -23,9 +23,9 @@ impl Engine<'_> {
         self.create(init, None, entropy)
     }
 
-    /// Queue pair 1, the general services' (IBTA 10.2.5, "get special QP"), in [`QpState::Reset`].
-    /// An engine has one at most; of several shards, the one that datagrams to queue pair 1 are
-    /// steered to.
+    /// Queue pair 1, the general services' (IBTA 10.2.5, "get special QP"), in
+    /// [`QpState::Reset`](crate::QpState::Reset). An engine has one at most; of several shards,
+    /// the one that datagrams to queue pair 1 are steered to.
     ///
     /// # Errors
     /// As [`Engine::create_qp`], and [`QpError::Gsi`].
