@@ -13,6 +13,7 @@ use super::rping::{RpingArgs, rping};
 use super::serve::serve;
 use super::served::Served;
 use super::stage::StageArgs;
+use super::ucmatose::{UcmatoseArgs, ucmatose};
 
 /// Serves RDMA clients over RoCEv2 without an RDMA NIC or kernel module.
 #[derive(Debug, Parser)]
@@ -27,6 +28,7 @@ enum Command {
     Serve(ServeArgs),
     Pingpong(PingpongArgs),
     Rping(RpingArgs),
+    Ucmatose(UcmatoseArgs),
     Demo(DemoArgs),
 }
 
@@ -197,6 +199,7 @@ impl Cli {
             Command::Serve(args) => serve(&args),
             Command::Pingpong(args) => pingpong(&args),
             Command::Rping(args) => rping(&args),
+            Command::Ucmatose(args) => ucmatose(&args),
             Command::Demo(args) => demo(&args),
         }
     }

@@ -19,6 +19,7 @@ mod server;
 pub mod service_spec;
 mod stage;
 mod stats;
+mod ucmatose;
 mod wire;
 
 pub use wire::PortSpec;

@@ -15,13 +15,13 @@ use super::os;
 use super::platform::Host;
 use super::stage::{Stage, StageArgs};
 use super::wire::Stack;
-use crate::service::cm::{AnySession, CmServices, End, Gsi};
+use crate::service::cm::{AnySession, CmServiceError, CmServices, End, Gsi};
 use crate::service::rping::{Client, ClientOptions, DEFAULT_PORT, MAX_PING};
 use crate::service::{Context, Platform, Queues};
 
 /// The connection's queue pair and queue pair 1.
 const LIMITS: Limits = Limits { qps: 2, replays_per_qp: 4, mrs: 8, cqs: 2, ..Limits::SMALL };
-const CQES: u32 = 256;
+const CQES: u32 = 2048;
 /// The server's, for the connection and for its messages.
 const NEXT_HOPS: u16 = 4;
 /// How long its neighbour's MAC address may take to be found.
@@ -75,10 +75,36 @@ Example, and what to run at the server first:
 
 /// Runs it.
 pub(crate) fn rping(args: &RpingArgs) -> Result<()> {
+    run_client(&args.stage, args.server, args.path_mtu, |number, src_port, gsi, context| {
+        let options = ClientOptions {
+            peer: args.server,
+            port: args.rping_port,
+            src_port,
+            count: args.count,
+            size: args.size,
+            verify: args.verify,
+        };
+        Ok(AnySession::RpingClient(Client::connect(number, &options, gsi, context)?))
+    })
+}
+
+/// Runs the session that `connect` makes, a client of the server's at this address, to its end. It
+/// is given its number and the port that its user would have.
+pub(super) fn run_client(
+    stage: &StageArgs,
+    server: IpAddr,
+    path_mtu: Option<u32>,
+    connect: impl FnOnce(
+        u32,
+        u16,
+        &mut Gsi<'_>,
+        &mut Context<'_, '_, Host>,
+    ) -> Result<AnySession, CmServiceError>,
+) -> Result<()> {
     os::catch_signals().context("catching signals")?;
-    let Stage { stack, mut host } = args.stage.set(NEXT_HOPS)?;
-    let path_mtu = args.stage.path_mtu(&stack, args.path_mtu)?;
-    let route = host.route(args.server)?;
+    let Stage { stack, mut host } = stage.set(NEXT_HOPS)?;
+    let path_mtu = stage.path_mtu(&stack, path_mtu)?;
+    let route = host.route(server)?;
 
     let mut storage = HeapStorage::new(&LIMITS);
     let mut cm_storage = HeapCmStorage::new(8, 1, 8);
@@ -93,8 +119,8 @@ pub(crate) fn rping(args: &RpingArgs) -> Result<()> {
     let gsi = Gsi::new(cm_storage.lend(), &mut poll.context())?;
     let mut cm = CmServices::new(gsi);
     poll.wait_for_neighbour(route.next_hop, &mut cm)
-        .with_context(|| format!("{}: no such neighbour", args.server))?;
-    let result = run(args, &mut cm, &mut poll);
+        .with_context(|| format!("{server}: no such neighbour"))?;
+    let result = run(stage.spin, connect, &mut cm, &mut poll);
     cm.end_all(&mut poll.context());
     // What ends the connection goes out, and is answered if the server is still there.
     let give_up = poll.clock.now().add_ns(FAREWELL_NS);
@@ -104,24 +130,26 @@ pub(crate) fn rping(args: &RpingArgs) -> Result<()> {
     }
     poll.host.release_route(route);
     let PollLoop { engine, mut stack, unresolved, .. } = poll;
-    let counted = args.stage.strike(&mut stack, engine.counters(), unresolved, 1);
+    let counted = stage.strike(&mut stack, engine.counters(), unresolved, 1);
     result.and(counted)
 }
 
-fn run<'s>(args: &RpingArgs, cm: &mut CmServices<'s>, poll: &mut PollLoop<'s>) -> Result<()> {
+fn run<'s>(
+    spin_us: u64,
+    connect: impl FnOnce(
+        u32,
+        u16,
+        &mut Gsi<'_>,
+        &mut Context<'_, '_, Host>,
+    ) -> Result<AnySession, CmServiceError>,
+    cm: &mut CmServices<'s>,
+    poll: &mut PollLoop<'s>,
+) -> Result<()> {
     // Of the range that a user without a preference gets.
     let src_port = 32768 + u16::try_from(poll.host.random().next_u32() % 28232).unwrap_or(0);
-    let options = ClientOptions {
-        peer: args.server,
-        port: args.rping_port,
-        src_port,
-        count: args.count,
-        size: args.size,
-        verify: args.verify,
-    };
     let number = cm.number();
-    let client = Client::connect(number, &options, cm.gsi(), &mut poll.context())?;
-    cm.add(number, AnySession::RpingClient(client), &mut poll.context())?;
+    let client = connect(number, src_port, cm.gsi(), &mut poll.context())?;
+    cm.add(number, client, &mut poll.context())?;
     loop {
         ensure!(!os::stop_requested(), "stopped");
         if let Some(end) = cm.poll_end() {
@@ -131,7 +159,7 @@ fn run<'s>(args: &RpingArgs, cm: &mut CmServices<'s>, poll: &mut PollLoop<'s>) -
                 End { error: Some(error), .. } => Err(anyhow!(error)),
             };
         }
-        poll.turn(cm, args.stage.spin);
+        poll.turn(cm, spin_us);
     }
 }
 

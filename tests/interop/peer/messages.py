@@ -23,6 +23,8 @@ class Ucmatose:
     killed: bool = False
 
     program = "ucmatose"
+    binary = "roce-responder"
+    listens = "sleep 1"  # an RDMA CM listener shows nowhere
     qps = 0
     pairs = None  # our server compares what comes back
     operations = {}
@@ -36,11 +38,28 @@ class Ucmatose:
                 "-C", str(self.count), "-S", str(self.size)]
 
     def check(self, output, status):
+        if " rounds" in output:
+            return self.check_ours(output, status)
         problem = complaint("ucmatose", output, status)
         if problem:
             return [problem]
         wanted = ("data transfers complete", "return status 0")
         return [f"ucmatose does not say: {words}" for words in wanted if words not in output][:1]
+
+    # Ours against the guest's.
+
+    def server(self, card):
+        return ["ucmatose", "-b", card.client(self.family), "-f", "ip", "-C", str(self.count), "-S", str(self.size)]
+
+    def check_server(self, output, status):
+        return Ucmatose.check(self, output, status)
+
+    def arguments(self, card, place):
+        return ["ucmatose", *place.words(), "-s", card.client(self.family), "-C", str(self.count), "-S", str(self.size)]
+
+    def check_ours(self, output, status):
+        problem = complaint("roce-responder ucmatose", output, status)
+        return [problem] if problem else [] if f"done, {self.count} rounds" in output else [output.strip()[-200:]]
 
     def check_frames(self, frames):
         """As many messages each way as were asked for, and the client's are the server's."""
@@ -109,6 +128,8 @@ def programs():
         Scenario("ucmatose-long", "tap", (Ucmatose("ipv6", 1, 5, 65536),)),
         Scenario("udaddy-four-resolutions", "veth", (Udaddy("ipv4", 4, 20, 1000),)),
         Scenario("udaddy-long", "tap", (Udaddy("ipv6", 1, 5, 4096),)),
+        *(Scenario(f"ucmatose-ours-{family}", attachment, (Ucmatose(family, 1, 20, 5000),), ours="client")
+          for family, attachment in (("ipv4", "veth"), ("ipv6", "tap"))),
         Scenario("ucmatose-then-udaddy", "veth", (Ucmatose(), Udaddy())),
     ]
 
