@@ -166,6 +166,17 @@ fn what_finds_no_room_is_dropped() {
     assert_eq!(lone.count(HwCounter::RxSendRequests), 1);
 }
 
+/// Though the receive would hold it.
+#[test]
+fn a_datagram_above_the_mtu_is_dropped() {
+    let mut lone = datagrams(SETUP);
+    lone.host.post_recv(1, 0, 8192);
+    lone.receives(datagram(1, QKEY, &[1; 4097]));
+    assert_eq!((lone.dropped(DropReason::Refused), lone.host.received()), (1, vec![]));
+    lone.receives(datagram(1, QKEY, &[1; 4096]));
+    assert_eq!(lone.host.received().len(), 1);
+}
+
 /// The receive's pieces hold area and payload one behind the other.
 #[test]
 fn a_receive_in_pieces() {
