@@ -9,6 +9,7 @@ pub mod fault_spec;
 mod interface;
 mod log;
 mod os;
+pub mod perf;
 mod pingpong;
 mod platform;
 mod recorder;

@@ -1,6 +1,6 @@
 """Every scenario there is. A table is a function that returns a list of them; a new one gets a line here."""
 
-from . import flush, messages, perftest, pingpong, rdma_cm
+from . import flush, messages, perf, perftest, pingpong, rdma_cm
 
 TABLES = (
     perftest.covering,

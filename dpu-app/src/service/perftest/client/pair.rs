@@ -104,7 +104,7 @@ impl ClientPair {
         context: &mut Context<'_, '_, P>,
     ) -> Result<(), ClientError> {
         let theirs = peer.gid.address();
-        if theirs.is_ipv4() != source.is_ipv4() {
+        if kind(theirs) != kind(source) {
             return Err(ClientError::Family { ours: source, theirs });
         }
         let reads = u8::try_from(peer.out_reads).unwrap_or(u8::MAX).min(job.out_reads);
@@ -181,6 +181,14 @@ impl ClientPair {
 /// The queue pair and the message that a completion is of.
 pub(super) fn message_of(wc: &Wc) -> (usize, u64) {
     (usize::from(wc.wr_id.to_le_bytes()[0]), wc.wr_id >> 8)
+}
+
+/// What two addresses have to have in common: IPv4, and whether they are link-local IPv6.
+fn kind(address: IpAddr) -> (bool, bool) {
+    match address {
+        IpAddr::V4(_) => (true, false),
+        IpAddr::V6(address) => (false, address.is_unicast_link_local()),
+    }
 }
 
 /// What the server may do with a client's memory, and what comes back may be placed in.
