@@ -3,7 +3,8 @@
 use super::super::Test;
 use super::super::message::CYCLE_BUFFER;
 
-/// Which atomic operation.
+/// Which atomic operation; or another that is answered as those are, for a server that allows it:
+/// perftest's own do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Atomic {
     /// CMP_SWAP of 0 by 0.
@@ -11,6 +12,12 @@ pub enum Atomic {
     /// FETCH_ADD of 1.
     #[default]
     FetchAdd,
+    /// ATOMIC WRITE of how many there have been, from 1, little-endian.
+    Write,
+    /// FLUSH of the eight bytes, to global visibility.
+    FlushRange,
+    /// FLUSH of the whole region, to global visibility.
+    FlushRegion,
 }
 
 /// What to run, in perftest's terms.

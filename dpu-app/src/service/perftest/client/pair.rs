@@ -3,7 +3,9 @@
 use core::net::IpAddr;
 
 use roce_codec::ib::{PathMtu, Psn, Qpn, RKey, Service};
-use roce_engine::{Access, Entropy, Pd, PostError, QpError, QpInit, RecvWr, SendWr, Wc, WrOpcode};
+use roce_engine::{
+    Access, Addr, Backing, Entropy, Pd, PostError, QpError, QpInit, RecvWr, SendWr, Wc, WrOpcode,
+};
 
 use super::super::Test;
 use super::super::connect::Connect;
@@ -148,6 +150,19 @@ impl ClientPair {
         let sges = [self.exposed.sge(offset, len)];
         let wr = SendWr { signaled, ..SendWr::new(wr_id, opcode, &sges) };
         context.engine.post_send(self.qpn, &wr)
+    }
+
+    /// Puts bytes into the memory, `offset` bytes from its beginning; what does not fit is left.
+    pub(super) fn put<P: Platform>(
+        &self,
+        offset: u32,
+        bytes: &[u8],
+        context: &mut Context<'_, '_, P>,
+    ) {
+        let start = self.exposed.region.addr;
+        let at = Addr { offset: start.offset + u64::from(offset), ..start };
+        // Inside the region: a message of this size is posted from here next.
+        let _ = context.platform.memory().write(at, [bytes, &[]]);
     }
 
     /// Lends the second half of the memory to the server's next SEND.

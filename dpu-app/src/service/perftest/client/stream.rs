@@ -1,7 +1,8 @@
 //! A run whose messages the client alone sends, as many at a time as the queues hold: the bandwidth
 //! tests, and `read_lat` and `atomic_lat`, which have one at a time.
 
-use roce_engine::{PostError, WrOpcode};
+use roce_codec::ib::RKey;
+use roce_engine::{Placement, PostError, Selectivity, WrOpcode};
 
 use super::super::Test;
 use super::job::{Atomic, Job};
@@ -59,7 +60,15 @@ impl Stream {
                     let offset = slot * self.step;
                     let opcode = opcode(&self.job, pair, offset);
                     meter.posted(qp, index, context.now);
-                    pair.post(index, opcode, offset, self.size, signaled, context)?;
+                    let size = match opcode {
+                        WrOpcode::Flush { .. } => 0,
+                        WrOpcode::AtomicWrite { .. } => {
+                            pair.put(offset, &(index + 1).to_le_bytes(), context);
+                            self.size
+                        }
+                        _ => self.size,
+                    };
+                    pair.post(index, opcode, offset, size, signaled, context)?;
                     pair.posted += 1;
                 }
             }
@@ -89,6 +98,13 @@ fn opcode(job: &Job, pair: &ClientPair, offset: u32) -> WrOpcode {
         Test::AtomicBw | Test::AtomicLat => match job.atomic {
             Atomic::FetchAdd => WrOpcode::FetchAdd { va, rkey, add: 1 },
             Atomic::CompareSwap => WrOpcode::CompareSwap { va, rkey, compare: 0, swap: 0 },
+            Atomic::Write => WrOpcode::AtomicWrite { va, rkey },
+            Atomic::FlushRange => flush(rkey, Selectivity::Range { va, len: job.size }),
+            Atomic::FlushRegion => flush(rkey, Selectivity::Region),
         },
     }
+}
+
+fn flush(rkey: RKey, selectivity: Selectivity) -> WrOpcode {
+    WrOpcode::Flush { rkey, selectivity, placement: Placement::GLOBAL_VISIBILITY }
 }
