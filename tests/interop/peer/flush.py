@@ -1,9 +1,10 @@
 """guest/flush.c: FLUSH and ATOMIC WRITE, which no program of rdma-core or perftest issues, from the newer kernel."""
 
 import dataclasses
+import json
 
 from . import exchange
-from .scenario import FAULT_TIMEOUT, Scenario, complaint
+from .scenario import FAULT_TIMEOUT, LOSS, Scenario, complaint
 
 PORT = 18530
 ANSWERS_LOST = "tx-drop=0.03,seed={seed}"
@@ -62,8 +63,63 @@ class Flush:
         return [] if said in output.splitlines() else [f"flush did not say '{said}'"]
 
 
+@dataclasses.dataclass(frozen=True)
+class Ours(Flush):
+    """roce-perf against guest/flush.c as server: ATOMIC WRITEs that count up, or FLUSHes of a region in which nothing is
+    written. `operation` is the server's."""
+
+    binary = "roce-perf"
+    listens = f"netstat -ltn | grep -q ':{PORT} '"
+
+    @property
+    def operations(self):
+        return {"ATOMIC WRITE" if self.operation == "counter" else "FLUSH": self.count}
+
+    def arguments(self, card, place):
+        kind = {"counter": "ATOMIC_WRITE", "flush_range": "FLUSH_RANGE", "flush_region": "FLUSH_REGION"}[self.operation]
+        address = place.addresses[("ipv4", "ipv6").index(self.family)]
+        return ["atomic_lat", card.client("ipv4"), *place.words(), "-x", address, "--json", "-p", str(PORT),
+                "-m", str(self.mtu), "-n", str(self.count), "-A", kind, *self.options]
+
+    def server(self, card):
+        # Of no FLUSH of ours is anything left to be seen: the server is to find its region as it was.
+        count = self.count if self.operation == "counter" else 0
+        return ["flush", "-d", card.device, "-x", str(card.gids[self.family]), "-p", str(PORT), "-m", str(self.mtu),
+                "-n", str(count), self.operation]
+
+    def check(self, output, status):
+        if status != 0:
+            return [complaint("roce-perf", output, status)]
+        rows = [row for line in output.splitlines() if line.startswith("{") and '"results"' in line
+                for row in json.loads(line)["results"]]
+        if [row["iterations"] for row in rows] != [self.count]:
+            return [f"roce-perf reports {rows}"]
+        return []
+
+    def check_server(self, output, status):
+        count = self.count if self.operation == "counter" else 0
+        said = f"{self.operation}: {count} done"
+        return [] if status == 0 and said in output.splitlines() else [f"the guest's flush did not say '{said}': {output[-200:]}"]
+
+
 def pairs(frames):
     return exchange.pairs(frames, (PORT,))
+
+
+def ours():
+    """The same from our side, through the same relay."""
+    scenarios = []
+    for operation in ("counter", "flush_range", "flush_region"):
+        for family in ("ipv4", "ipv6"):
+            scenarios.append(Scenario(f"newer-ours-{operation}-{family}", "veth", (Ours(operation, family=family, count=100),),
+                                      kernel="newer", ours="client",
+                                      rxe_flush="" if operation == "counter" else "repaired"))
+    scenarios.append(Scenario("newer-ours-counter-loss", "tap", (Ours("counter", count=700, options=("-u", "12")),),
+                              LOSS.format(seed=3), 120, kernel="newer", ours="client"))
+    scenarios.append(Scenario("newer-ours-flush_range-loss", "veth",
+                              (Ours("flush_range", count=700, options=("-u", "12")),), LOSS.format(seed=4), 120,
+                              kernel="newer", ours="client", rxe_flush="repaired"))
+    return scenarios
 
 
 def flushes():

@@ -19,6 +19,7 @@ TABLES = (
     flush.flushes,
     messages.programs,
     messages.lossy,
+    flush.ours,
 )
 
 
