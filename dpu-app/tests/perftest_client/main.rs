@@ -88,11 +88,14 @@ fn verify_pair<P: Port>(
                 let count = (0..iterations).filter(|i| i % u64::from(slots) == u64::from(slot));
                 let count = u64::try_from(count.count()).unwrap();
                 let (sum, before) = match job.atomic {
-                    Atomic::FetchAdd => (count, count - 1),
-                    Atomic::CompareSwap => (0, 0),
+                    Atomic::FetchAdd => (count, Some(count - 1)),
+                    Atomic::CompareSwap => (0, Some(0)),
+                    Atomic::Write => (count, Some(count)),
+                    Atomic::FlushRange | Atomic::FlushRegion => (0, None),
                 };
                 assert_eq!(there, sum.to_ne_bytes(), "what the server holds");
-                assert_eq!(here, before.to_ne_bytes(), "what it held before");
+                let expected = before.map_or(here.clone(), |before| before.to_ne_bytes().to_vec());
+                assert_eq!(here, expected, "what it held before, or was sent");
             }
             Test::WriteLat => {
                 let count = iterations.to_le_bytes()[0];
@@ -135,6 +138,16 @@ fn several_queue_pairs_queues_and_lists() {
             check(&Job { out_reads: 1, ..job(test, 5000) });
         }
         check(&Job { atomic: Atomic::CompareSwap, ..job(Test::AtomicBw, 8) });
+    });
+}
+
+/// What perftest does not do, and its servers would refuse.
+#[test]
+fn atomic_write_and_flush() {
+    roomy(|| {
+        for atomic in [Atomic::Write, Atomic::FlushRange, Atomic::FlushRegion] {
+            check(&Job { atomic, ..job(Test::AtomicLat, 8) });
+        }
     });
 }
 

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use dpu_app::service::memory::Region;
 use dpu_app::service::perftest::client::{
-    Client, ClientError, ClientProgress, Job, Meter, Outcome,
+    Atomic, Client, ClientError, ClientProgress, Job, Meter, Outcome,
 };
 use dpu_app::service::perftest::{Options, Session, SessionError, Test};
 use dpu_app::service::{Context, Platform, Progress, Queues, Reply, Route, RouteError};
@@ -204,7 +204,11 @@ pub(crate) fn run<'s, P: Port>(
     let mut near = Side::new(near, near_port, MACS[1], CLIENT);
     let mut far = Side::new(far, far_port, MACS[0], SERVER);
     let mut client = Client::new(job, CLIENT);
-    let mut session = Session::new(9, served, OPTIONS);
+    let access = match job.atomic {
+        Atomic::FetchAdd | Atomic::CompareSwap => Access::NONE,
+        _ => Access::ALL,
+    };
+    let mut session = Session::new(9, served, Options { access, ..OPTIONS });
     let mut meter = Count::default();
     let mut out = Reply::new();
     let mut answers: Vec<u8> = Vec::new();

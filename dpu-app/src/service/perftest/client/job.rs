@@ -12,7 +12,8 @@ pub enum Atomic {
     /// FETCH_ADD of 1.
     #[default]
     FetchAdd,
-    /// ATOMIC WRITE of how many there have been, from 1, little-endian.
+    /// ATOMIC WRITE of how many there have been, from 1, little-endian. In `atomic_lat` alone: what is
+    /// on its way must not change.
     Write,
     /// FLUSH of the eight bytes, to global visibility.
     FlushRange,
