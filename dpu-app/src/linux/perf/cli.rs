@@ -112,6 +112,12 @@ pub struct PerfCli {
 enum AtomicType {
     FetchAndAdd,
     CmpAndSwap,
+    /// Not perftest's: for a server that allows it, as roce-responder does with access=all.
+    AtomicWrite,
+    /// The same, of the eight bytes.
+    FlushRange,
+    /// The same, of the whole region.
+    FlushRegion,
 }
 
 const HELP: &str = "\
@@ -144,6 +150,9 @@ impl PerfCli {
         let usual = Job::new(test);
         if test.is_atomic() {
             ensure!(!self.all && self.size.is_none_or(|size| size == 8), "an atomic has 8 bytes");
+        }
+        if !matches!(self.atomic, AtomicType::FetchAndAdd | AtomicType::CmpAndSwap) {
+            ensure!(test == Test::AtomicLat, "ATOMIC_WRITE and FLUSH are for atomic_lat");
         }
         let depth = self.depth.unwrap_or(usual.depth);
         if !test.is_bandwidth() {
@@ -192,6 +201,9 @@ impl PerfCli {
             atomic: match self.atomic {
                 AtomicType::FetchAndAdd => Atomic::FetchAdd,
                 AtomicType::CmpAndSwap => Atomic::CompareSwap,
+                AtomicType::AtomicWrite => Atomic::Write,
+                AtomicType::FlushRange => Atomic::FlushRange,
+                AtomicType::FlushRegion => Atomic::FlushRegion,
             },
         })
     }
@@ -252,6 +264,7 @@ mod tests {
         let timed = job("send_lat h -D 3").unwrap();
         assert_eq!((timed.iterations, timed.duration_ns), (None, 3_000_000_000));
         assert_eq!(job("atomic_bw h -A CMP_AND_SWAP").unwrap().atomic, Atomic::CompareSwap);
+        assert_eq!(job("atomic_lat h -A FLUSH_RANGE").unwrap().atomic, Atomic::FlushRange);
     }
 
     #[test]
@@ -264,6 +277,7 @@ mod tests {
             ("send_lat h -l 2", "bandwidth tests"),
             ("atomic_bw h -s 16", "8 bytes"),
             ("atomic_bw h -a", "8 bytes"),
+            ("atomic_bw h -A ATOMIC_WRITE", "atomic_lat"),
             ("write_bw h -q 129", "1 to 128"),
             ("write_bw h -q 0", "1 to 128"),
             ("write_bw h -n 4", "5 or more"),
