@@ -3,7 +3,7 @@
 use roce_codec::ib::{OpcodeClass, Operation, Qpn, Service};
 use roce_codec::icrc::IcrcVerdict;
 use roce_codec::net::{Ipv4, Ipv6, Udp};
-use roce_codec::{Frame, ParseError, Start};
+use roce_codec::{Crc, Crc32, Frame, ParseError, Start};
 
 use crate::backing::Backing;
 use crate::counters::{DropReason, HwCounter};
@@ -29,6 +29,17 @@ impl Engine<'_> {
     /// Takes received frames, in order. Answers wait for [`Engine::poll_transmit`]: those of one
     /// burst are coalesced.
     pub fn handle_burst<B: Backing>(&mut self, now: Instant, burst: &[Rx<'_>], backing: &B) {
+        self.handle_burst_with::<Crc, B>(now, burst, backing);
+    }
+
+    /// As [`handle_burst`](Self::handle_burst), with the CRC kernel of your choice: a chip's own
+    /// unit, or a small table where [`Crc`]'s 16 KiB are too many.
+    pub fn handle_burst_with<C: Crc32, B: Backing>(
+        &mut self,
+        now: Instant,
+        burst: &[Rx<'_>],
+        backing: &B,
+    ) {
         self.advance(now);
         for batch in burst.chunks(BATCH) {
             self.touch(batch);
@@ -36,7 +47,8 @@ impl Engine<'_> {
                 self.counters.received += 1;
                 // A frame is used where it has been parsed: to keep the frames of a batch until all
                 // have been checked costs more than checking one.
-                let handled = check_frame(rx).and_then(|frame| self.handle_frame(&frame, backing));
+                let handled =
+                    check_frame::<C>(rx).and_then(|frame| self.handle_frame(&frame, backing));
                 match handled {
                     Ok(()) => self.counters.acted_on += 1,
                     Err(reason) => {
@@ -115,13 +127,13 @@ fn likely_dest_qp(rx: &Rx<'_>) -> Option<Qpn> {
 
 /// The checks that need no queue pair.
 #[inline]
-fn check_frame<'a>(rx: &Rx<'a>) -> Result<Frame<'a>, DropReason> {
+fn check_frame<'a, C: Crc32>(rx: &Rx<'a>) -> Result<Frame<'a>, DropReason> {
     let frame = Frame::parse(rx.segments, rx.start).map_err(|error| match error {
         ParseError::NotRoce { .. } => DropReason::NotRoce,
         _ => DropReason::Malformed,
     })?;
     // IBTA 9.6.1.1: a packet with a wrong ICRC is discarded before anything in it is used.
-    if !rx.icrc_verified && frame.verify_icrc() != IcrcVerdict::Valid {
+    if !rx.icrc_verified && frame.verify_icrc_with::<C>() != IcrcVerdict::Valid {
         return Err(DropReason::BadIcrc);
     }
     // IBTA 9.6.1.1: a transport version and an opcode that are known, and whole words.

@@ -28,6 +28,11 @@ fn a_siege_changes_nothing() {
     for reason in DropReason::ALL {
         let count = counters.dropped(*reason);
         println!("  {:<24} {count}", reason.name());
+        if *reason == DropReason::QKey {
+            // The besieged have connections only; datagrams have tests of their own.
+            assert_eq!(count, 0);
+            continue;
+        }
         assert!(count >= 1000, "{}: only {count}", reason.name());
     }
     for syndrome in [0x60, 0x61, 0x62, 0x63, 0x21] {

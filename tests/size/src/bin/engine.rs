@@ -86,7 +86,7 @@ fn case(call: &usize) -> *const () {
         alloc_mw as *const (),
         Engine::bind_mw as *const (),
         Engine::dealloc_mw as *const (),
-        Engine::handle_burst::<Nowhere> as *const (),
+        Engine::handle_burst_with::<SmallTable, Nowhere> as *const (),
         Engine::handle_timeout as *const (),
         Engine::poll_timeout as *const (),
         Engine::poll_transmit as *const (),
