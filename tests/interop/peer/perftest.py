@@ -161,7 +161,7 @@ def lossy():
 def recovery():
     """Loss, and a responder that drops what is behind a gap: the others hold it. SENDs are of one packet: see
     faults()."""
-    runs = (("write_bw", "tap", 65536, 60), ("read_bw", "veth", 3000, 700),
+    runs = (("write_bw", "tap", 3000, 2500), ("read_bw", "veth", 3000, 700),
             ("send_bw", "tap", 1024, 2500), ("atomic_bw", "veth", 8, 700))
     return [Scenario(f"go-back-n-{program}", attachment,
                      (Client(program, 1024, size, "ipv4", iterations, FAULT_TIMEOUT),),
