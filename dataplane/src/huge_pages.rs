@@ -20,6 +20,7 @@ const MADV_COLLAPSE: libc::c_int = 25;
 pub fn advise(storage: &Storage<'_>) -> usize {
     under(storage.qps)
         + under(storage.timers)
+        + under(storage.pacers)
         + under(storage.ready)
         + under(storage.replays)
         + under(storage.mrs)

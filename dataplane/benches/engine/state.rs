@@ -15,7 +15,8 @@ const RECEIVES: usize = 2;
 pub(crate) fn run() {
     let parts = [
         ("QpSlot", 1, size_of::<QpSlot>()),
-        ("TimerNode", 1, size_of::<TimerNode>()),
+        // One for the requester's timer, one for the pace of READ answers.
+        ("TimerNode", 2, size_of::<TimerNode>()),
         ("ReadyNode", 1, size_of::<ReadyNode>()),
         ("ReplaySlot", REPLAYS, size_of::<ReplaySlot>()),
         ("SendWqe", SENDS, size_of::<SendWqe>()),

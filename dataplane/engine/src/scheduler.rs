@@ -106,6 +106,13 @@ impl<'s> Scheduler<'s> {
         }
     }
 
+    /// Reads a little of a queue pair's node, so that it comes into the cache.
+    #[inline]
+    pub(crate) fn touch(&self, index: u32) -> bool {
+        let node = usize::try_from(index).ok().and_then(|index| self.nodes.get(index));
+        node.is_some_and(|node| node.deficit == 0)
+    }
+
     fn node(&mut self, index: u32) -> Option<&mut ReadyNode> {
         self.nodes.get_mut(usize::try_from(index).ok()?)
     }

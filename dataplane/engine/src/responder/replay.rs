@@ -123,6 +123,16 @@ impl Pass {
 }
 
 impl Engine<'_> {
+    /// Reads a little of the place that the next READ or atomic takes, so that it comes into the
+    /// cache.
+    #[inline]
+    pub(crate) fn touch_replay(&self, slot: u32) -> bool {
+        let Some(qp) = self.qps.get(slot) else { return false };
+        let start = usize::try_from(slot).unwrap_or(usize::MAX).saturating_mul(self.replay_share);
+        let at = start.saturating_add(usize::from(qp.responder.replay_next));
+        self.replays.get(at).is_some_and(|replay| replay.answered)
+    }
+
     /// Whether the oldest kept READ or atomic may be forgotten: its answers are out. If not, more
     /// are outstanding than agreed. That is an invalid request (IBTA 9.7.4.1.4) unless the peer is
     /// sending again: then it may count some as answered that are being answered again, and the
