@@ -2,6 +2,7 @@
 
 pub mod cli;
 mod clock;
+mod cm_client;
 mod connection;
 mod demo;
 mod dump;
@@ -12,6 +13,7 @@ mod os;
 pub mod perf;
 mod pingpong;
 mod platform;
+mod poll_loop;
 mod recorder;
 mod rping;
 mod serve;

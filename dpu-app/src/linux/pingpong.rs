@@ -6,16 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
-use roce_codec::ib::PathMtu;
-use roce_dataplane::poll::turn;
-use roce_dataplane::port::Port;
-use roce_engine::{Config, Engine, HeapStorage, Instant, Limits, NextHop};
+use roce_engine::{Config, Engine, Event, HeapStorage, Instant, Limits, Wc};
 
-use super::clock::Clock;
 use super::os;
 use super::platform::Host;
+use super::poll_loop::{PollLoop, User};
 use super::stage::{Stage, StageArgs};
-use super::wire::Stack;
 use crate::service::pingpong::{
     Address, Client, DEFAULT_PATH_MTU, DEFAULT_PORT, DONE, Options, Transport,
 };
@@ -30,13 +26,9 @@ const ID: u32 = 1;
 const NEXT_HOPS: u16 = 4;
 /// How long the server may take to accept, and to answer.
 const TCP_PATIENCE: Duration = Duration::from_secs(10);
-/// How long its neighbour's MAC address may take to be found.
-const NEIGHBOUR_NS: u64 = 5_000_000_000;
 /// How long to answer the server once all is done: our last acknowledgement may have been lost, and
 /// it asks again within four times 67 ms.
 const LINGER_NS: u64 = 400_000_000;
-/// The longest pause.
-const WAIT_NS: u64 = 1_000_000;
 
 /// Be the client of ibv_rc_pingpong, ibv_uc_pingpong or ibv_ud_pingpong: send messages, each as soon
 /// as the last one has come back.
@@ -116,8 +108,7 @@ pub(crate) fn pingpong(args: &PingpongArgs) -> Result<()> {
         bail!("the engine has no room for its completion queues");
     };
     let queues = Queues { send, recv };
-    let mut poll =
-        PollLoop { engine, host, stack, queues, path_mtu, clock: Clock::start(), unresolved: 0 };
+    let mut poll = PollLoop::new(engine, host, stack, queues, path_mtu);
     let options = Options {
         transport: args.transport,
         path_mtu,
@@ -146,7 +137,7 @@ fn run(
     println!("  remote address: {server}");
     let route = client.connect(&server, &mut poll.context())?;
     // What is sent to nobody is lost, and UC does not send it again.
-    poll.wait_for_neighbour(route.next_hop)
+    poll.wait_for_neighbour(route.next_hop, client)
         .with_context(|| format!("{}: no such neighbour", server.gid.address()))?;
 
     let started = poll.clock.now();
@@ -210,78 +201,24 @@ fn exchange(at: SocketAddr, ours: &Address) -> Result<Address> {
     Ok(theirs)
 }
 
-/// The engine and what it runs on.
-struct PollLoop<'s> {
-    engine: Engine<'s>,
-    host: Host,
-    stack: Stack,
-    queues: Queues,
-    path_mtu: PathMtu,
-    clock: Clock,
-    /// Packets not sent for want of a neighbour.
-    unresolved: u64,
-}
-
-impl<'s> PollLoop<'s> {
-    fn context(&mut self) -> Context<'_, 's, Host> {
-        Context {
-            engine: &mut self.engine,
-            platform: &mut self.host,
-            queues: self.queues,
-            path_mtu: self.path_mtu,
-            now: self.clock.now(),
-        }
+impl User for Client {
+    fn handle_completion(&mut self, wc: &Wc, context: &mut Context<'_, '_, Host>) -> Result<()> {
+        Ok(self.handle_completion(wc, context)?)
     }
 
-    fn wait_for_neighbour(&mut self, hop: NextHop) -> Result<()> {
-        let end = self.clock.now().add_ns(NEIGHBOUR_NS);
-        while self.host.neighbours.get(hop).is_none() {
-            ensure!(self.clock.now() < end, "it does not answer to ARP or neighbour discovery");
-            std::thread::sleep(Duration::from_nanos(WAIT_NS));
-            self.host.neighbours.poll();
-        }
-        Ok(())
+    fn handle_event(&mut self, event: &Event, _: &mut Context<'_, '_, Host>) -> Result<()> {
+        Ok(self.handle_event(event)?)
     }
 
-    /// One turn, and a pause of up to a millisecond when nothing has happened for `spin` µs.
-    fn turn(&mut self, client: &mut Client, spin: u64) -> Result<()> {
-        let began = self.clock.now();
-        loop {
-            let now = self.clock.now();
-            let Self { engine, host, stack, .. } = self;
-            let turn = turn(engine, stack, &host.memory, &host.neighbours, now);
-            self.unresolved += u64::try_from(turn.unresolved).unwrap_or(0);
-            let any = self.pump(client, now)?;
-            if any || turn.more || turn.received + turn.sent + turn.unresolved > 0 {
-                return Ok(());
-            }
-            if now >= began.add_ns(spin.saturating_mul(1000)) {
-                break;
-            }
+    fn poll(&mut self, context: &mut Context<'_, '_, Host>) -> Result<bool> {
+        let due = Client::poll_timeout(self).is_some_and(|due| due <= context.now);
+        if due {
+            self.handle_timeout(context)?;
         }
-        self.host.neighbours.poll();
-        let due = self.engine.poll_timeout().into_iter().chain(client.poll_timeout()).min();
-        let pause = due.map_or(WAIT_NS, |due| due.ns_since(self.clock.now())).min(WAIT_NS);
-        self.stack.wait(pause);
-        Ok(())
+        Ok(due)
     }
 
-    /// Passes completions, events and the time on; says whether there was any.
-    fn pump(&mut self, client: &mut Client, now: Instant) -> Result<bool> {
-        let mut any = false;
-        for queue in [self.queues.recv, self.queues.send] {
-            while let Some(wc) = self.engine.poll_cq(queue) {
-                any = true;
-                client.handle_completion(&wc, &mut self.context())?;
-            }
-        }
-        while let Some(event) = self.engine.poll_event() {
-            any = true;
-            client.handle_event(&event)?;
-        }
-        if client.poll_timeout().is_some_and(|due| due <= now) {
-            client.handle_timeout(&self.context())?;
-        }
-        Ok(any)
+    fn poll_timeout(&self) -> Option<Instant> {
+        Client::poll_timeout(self)
     }
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use anyhow::Result;
 use clap::Args;
 
-use super::rping::run_client;
+use super::cm_client::run_client;
 use super::stage::StageArgs;
 use crate::service::cm::AnySession;
 use crate::service::ucmatose::{Client, DEFAULT_PORT, MAX_COUNT, MAX_SIZE, Traffic};

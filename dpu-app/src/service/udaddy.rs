@@ -12,7 +12,7 @@ use roce_codec::ib::{PKey, Psn, QKey, Qpn, Service};
 use roce_engine::cm::SidrAnswer;
 use roce_engine::{
     Access, Ah, Entropy, GrhArea, Instant, ModifyQp, Path, QpInit, RecvWr, SendWr, Sge, UdAddress,
-    Wc, WcOpcode, WcStatus, WrOpcode,
+    Wc, WcOpcode, WrOpcode,
 };
 
 use crate::service::cm::{CmServiceError, CmSession, Gsi, Notice, Request};
@@ -237,11 +237,6 @@ impl CmSession for Server {
         _: &mut Gsi<'_>,
         context: &mut Context<'_, '_, P>,
     ) -> Result<(), CmServiceError> {
-        match wc.status {
-            WcStatus::Success => {}
-            WcStatus::WrFlush => return Ok(()),
-            status => return Err(CmServiceError::Failed(status)),
-        }
         self.ends = context.now.add_ns(IDLE_NS);
         let slot = u32::try_from(wc.wr_id & u64::from(u32::MAX)).unwrap_or(0);
         if wc.opcode == WcOpcode::Recv {

@@ -8,6 +8,8 @@ use roce_codec::ib::{PathMtu, QKey, Qpn};
 use roce_engine::Path;
 use roce_engine::cm::{CmEvent, QpAttributes};
 
+use super::CmServiceError;
+
 /// The longest private data of any message.
 const PRIVATE_DATA_LEN: usize = 224;
 
@@ -55,6 +57,21 @@ pub enum What {
         /// Its key.
         qkey: QKey,
     },
+}
+
+impl What {
+    /// Whether the connection may still come about, or go on.
+    ///
+    /// # Errors
+    /// Why not: the peer refuses, does not answer, or has forgotten it.
+    pub const fn check(&self) -> Result<(), CmServiceError> {
+        match *self {
+            Self::Rejected(reason) => Err(CmServiceError::Rejected(reason)),
+            Self::Unreachable => Err(CmServiceError::Unreachable),
+            Self::Stale => Err(CmServiceError::Stale),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// What a peer asks for.

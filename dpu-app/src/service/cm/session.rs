@@ -43,7 +43,7 @@ pub trait CmSession: Sized {
         context: &mut Context<'_, '_, P>,
     ) -> Result<(), CmServiceError>;
 
-    /// Takes a completion of its work requests.
+    /// Takes a completion of its work requests that succeeded.
     ///
     /// # Errors
     /// [`CmServiceError`]: close it.

@@ -3,7 +3,7 @@
 use heapless::Vec;
 use roce_codec::cm::RejReason;
 use roce_engine::cm::CmState;
-use roce_engine::{Event, Instant, Wc};
+use roce_engine::{Event, Instant, Wc, WcStatus};
 
 use super::{AnySession, CmService, CmServiceError, CmSession, End, Gsi, Notice, Request, What};
 use crate::service::{Context, Platform, session_of};
@@ -112,7 +112,12 @@ impl<'s> CmServices<'s> {
         // That of a session that has ended goes nowhere.
         let Some(index) = self.sessions.iter().position(|(own, _)| *own == number) else { return };
         if let Some((_, session)) = self.sessions.get_mut(index) {
-            let result = session.handle_completion(wc, &mut self.gsi, context);
+            let result = match wc.status {
+                WcStatus::Success => session.handle_completion(wc, &mut self.gsi, context),
+                // What made it so has been told already.
+                WcStatus::WrFlush => Ok(()),
+                status => Err(CmServiceError::Failed(status)),
+            };
             self.settle(index, result, context);
         }
     }

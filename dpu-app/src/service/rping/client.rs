@@ -6,7 +6,7 @@ use core::net::IpAddr;
 use heapless::String;
 use roce_codec::cm::{CommunicationId, PortSpace, RdmaCmServiceId};
 use roce_codec::ib::Qpn;
-use roce_engine::{Access, Wc, WcOpcode, WcStatus};
+use roce_engine::{Access, Wc, WcOpcode};
 
 use super::buffers::Buffers;
 use super::{Advert, MAX_PING};
@@ -234,12 +234,8 @@ impl CmSession for Client {
                 self.step = Step::Over;
                 Ok(())
             }
-            What::Rejected(reason) => Err(CmServiceError::Rejected(reason)),
-            What::Unreachable => Err(CmServiceError::Unreachable),
-            What::Stale | What::DisconnectRequest | What::Disconnected => {
-                Err(CmServiceError::Stale)
-            }
-            _ => Ok(()),
+            What::DisconnectRequest | What::Disconnected => Err(CmServiceError::Stale),
+            what => what.check(),
         }
     }
 
@@ -249,11 +245,6 @@ impl CmSession for Client {
         gsi: &mut Gsi<'_>,
         context: &mut Context<'_, '_, P>,
     ) -> Result<(), CmServiceError> {
-        match wc.status {
-            WcStatus::Success => {}
-            WcStatus::WrFlush => return Ok(()),
-            status => return Err(CmServiceError::Failed(status)),
-        }
         if wc.opcode != WcOpcode::Recv {
             return Ok(());
         }

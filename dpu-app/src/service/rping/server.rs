@@ -4,7 +4,7 @@ use core::net::IpAddr;
 
 use roce_codec::cm::CommunicationId;
 use roce_codec::ib::Qpn;
-use roce_engine::{Access, Wc, WcOpcode, WcStatus, WrOpcode};
+use roce_engine::{Access, Wc, WcOpcode, WrOpcode};
 
 use super::buffers::Buffers;
 use super::{Advert, MAX_PING};
@@ -142,10 +142,7 @@ impl CmSession for Server {
     ) -> Result<(), CmServiceError> {
         match notice.what {
             What::DisconnectRequest | What::Disconnected => self.over = true,
-            What::Rejected(reason) => return Err(CmServiceError::Rejected(reason)),
-            What::Unreachable => return Err(CmServiceError::Unreachable),
-            What::Stale => return Err(CmServiceError::Stale),
-            _ => {}
+            what => what.check()?,
         }
         Ok(())
     }
@@ -156,11 +153,6 @@ impl CmSession for Server {
         _: &mut Gsi<'_>,
         context: &mut Context<'_, '_, P>,
     ) -> Result<(), CmServiceError> {
-        match wc.status {
-            WcStatus::Success => {}
-            WcStatus::WrFlush => return Ok(()),
-            status => return Err(CmServiceError::Failed(status)),
-        }
         match (wc.opcode, self.step) {
             (WcOpcode::Recv, _) => {
                 let advert = self.buffers.received(wc, context)?;

@@ -4,7 +4,7 @@ use core::net::IpAddr;
 
 use roce_codec::cm::{CommunicationId, PortSpace, RdmaCmServiceId};
 use roce_codec::ib::Qpn;
-use roce_engine::{Instant, Wc, WcOpcode, WcStatus};
+use roce_engine::{Instant, Wc, WcOpcode};
 
 use super::messages::Messages;
 use super::{PATIENCE_NS, Traffic};
@@ -107,10 +107,7 @@ impl CmSession for Client {
                 self.over = true;
             }
             What::DisconnectRequest | What::Disconnected => return Err(CmServiceError::Protocol),
-            What::Rejected(reason) => return Err(CmServiceError::Rejected(reason)),
-            What::Unreachable => return Err(CmServiceError::Unreachable),
-            What::Stale => return Err(CmServiceError::Stale),
-            _ => {}
+            what => what.check()?,
         }
         Ok(())
     }
@@ -121,11 +118,6 @@ impl CmSession for Client {
         _: &mut Gsi<'_>,
         context: &mut Context<'_, '_, P>,
     ) -> Result<(), CmServiceError> {
-        match wc.status {
-            WcStatus::Success => {}
-            WcStatus::WrFlush => return Ok(()),
-            status => return Err(CmServiceError::Failed(status)),
-        }
         self.patience = Some(context.now.add_ns(PATIENCE_NS));
         if wc.opcode != WcOpcode::Recv {
             self.sent += 1;

@@ -4,7 +4,7 @@ use core::net::IpAddr;
 
 use roce_codec::cm::CommunicationId;
 use roce_codec::ib::Qpn;
-use roce_engine::{Instant, Wc, WcOpcode, WcStatus};
+use roce_engine::{Instant, Wc, WcOpcode};
 
 use super::messages::Messages;
 use super::{PATIENCE_NS, Traffic};
@@ -100,10 +100,7 @@ impl CmSession for Server {
                 self.messages.post_sends(self.connection.qpn(), context)?;
             }
             What::DisconnectRequest | What::Disconnected => self.over = true,
-            What::Rejected(reason) => return Err(CmServiceError::Rejected(reason)),
-            What::Unreachable => return Err(CmServiceError::Unreachable),
-            What::Stale => return Err(CmServiceError::Stale),
-            _ => {}
+            what => what.check()?,
         }
         Ok(())
     }
@@ -114,11 +111,6 @@ impl CmSession for Server {
         gsi: &mut Gsi<'_>,
         context: &mut Context<'_, '_, P>,
     ) -> Result<(), CmServiceError> {
-        match wc.status {
-            WcStatus::Success => {}
-            WcStatus::WrFlush => return Ok(()),
-            status => return Err(CmServiceError::Failed(status)),
-        }
         if wc.opcode == WcOpcode::Recv {
             self.messages.check_len(wc)?;
             self.messages.compare(wc, self.received.into(), context)?;
