@@ -4,6 +4,8 @@
 
 #![cfg(feature = "std")]
 
+#[path = "../support/host.rs"]
+mod host;
 mod refusal;
 mod world;
 

@@ -7,17 +7,17 @@ use dpu_app::service::perftest::client::{
     Atomic, Client, ClientError, ClientProgress, Job, Meter, Outcome,
 };
 use dpu_app::service::perftest::{Options, Session, SessionError, Test};
-use dpu_app::service::{Context, Platform, Progress, Queues, Reply, Route, RouteError};
+use dpu_app::service::{Context, Progress, Queues, Reply};
 use roce_codec::ib::PathMtu;
 use roce_codec::net::MacAddr;
-use roce_dataplane::host_memory::HostMemory;
 use roce_dataplane::poll::{OneNeighbour, turn};
 use roce_dataplane::port::Port;
 use roce_dataplane::port::loopback::LoopbackWire;
 use roce_engine::{
-    Access, Addr, Config, Engine, Event, HeapStorage, Instant, Limits, NextHop, SeededEntropy, Wc,
-    WcStatus,
+    Access, Addr, Config, Engine, Event, HeapStorage, Instant, Limits, SeededEntropy, Wc, WcStatus,
 };
+
+use crate::host::Host;
 
 pub(crate) const MACS: [MacAddr; 2] = [MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2])];
 pub(crate) const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2));
@@ -41,53 +41,6 @@ pub(crate) const LIMITS: Limits = Limits {
 pub(crate) const TURN_NS: u64 = 2_000;
 pub(crate) const IDLE_TURN_NS: u64 = 100_000;
 
-pub(crate) struct Host {
-    pub(crate) memory: HostMemory,
-    pub(crate) random: SeededEntropy,
-    pub(crate) address: IpAddr,
-    pub(crate) regions: i32,
-    pub(crate) routes: i32,
-}
-
-impl Platform for Host {
-    type Memory = HostMemory;
-    type Random = SeededEntropy;
-
-    fn memory(&self) -> &HostMemory {
-        &self.memory
-    }
-
-    fn random(&mut self) -> &mut SeededEntropy {
-        &mut self.random
-    }
-
-    fn take_region(&mut self, len: u64) -> Option<Region> {
-        let region = self.memory.map(usize::try_from(len).ok()?).ok()?;
-        self.regions += 1;
-        Some(Region { addr: Addr { region, offset: 0 }, va: self.memory.va(region)?, len })
-    }
-
-    fn give_region(&mut self, _: Region) {
-        self.regions -= 1;
-    }
-
-    fn is_own(&self, _: IpAddr) -> bool {
-        true
-    }
-
-    fn route(&mut self, peer: IpAddr) -> Result<Route, RouteError> {
-        if peer.is_ipv6() {
-            return Err(RouteError::NoAddress(peer));
-        }
-        self.routes += 1;
-        Ok(Route { src: self.address, next_hop: NextHop(0) })
-    }
-
-    fn release_route(&mut self, _: Route) {
-        self.routes -= 1;
-    }
-}
-
 /// An engine and what it runs on.
 pub(crate) struct Side<'s, P> {
     pub(crate) engine: Engine<'s>,
@@ -110,7 +63,7 @@ impl<'s, P: Port> Side<'s, P> {
         let mut cq = || engine.create_cq(4096).unwrap();
         let queues = Queues { send: cq(), recv: cq() };
         let random = SeededEntropy::new(if address == CLIENT { 3 } else { 5 });
-        let host = Host { memory: HostMemory::new(), random, address, regions: 0, routes: 0 };
+        let host = Host::new(address, random);
         Self { engine, port, hop: OneNeighbour(peer), host, queues, now: Instant::ZERO, idle: 0 }
     }
 
