@@ -18,8 +18,11 @@ use crate::plan::Plan;
 use crate::random::Random;
 use crate::wire::{Struck, Wire};
 
-/// Turns of a world, at most: one that takes more does not come to an end.
-const MAX_TURNS: u64 = 3_000_000;
+/// Turns in which no end completes or acknowledges anything, at most twice as many: a world in which
+/// nothing moves for so long stands still. It is no bound on time, which losses may take a lot of.
+const PATIENCE_TURNS: u64 = 3_000_000;
+/// Turns of a world, at most, whatever moves.
+const MAX_TURNS: u64 = 20 * PATIENCE_TURNS;
 /// What a frame keeps a host from sending the next.
 const FRAME_NS: u64 = 100;
 
@@ -148,6 +151,8 @@ struct World<'a, 's> {
     chains: Vec<Chain<'a>>,
     now: Instant,
     turns: u64,
+    /// How the ends stood when that was last looked at.
+    described: String,
     random: Random,
     outcome: Outcome,
     trace: Option<&'a Trace>,
@@ -187,6 +192,7 @@ impl<'a, 's> World<'a, 's> {
             chains: plan.chains.iter().map(|chain| Chain::new(chain)).collect(),
             now: Instant::ZERO,
             turns: 0,
+            described: String::new(),
             random: Random::new(!plan.seed),
             outcome: Outcome::default(),
             trace,
@@ -211,8 +217,12 @@ impl<'a, 's> World<'a, 's> {
                 return Err(format!("nothing will happen any more; {}", self.describe()));
             };
             self.turns += 1;
-            if self.turns > MAX_TURNS {
-                return Err(format!("it does not come to an end; {}", self.describe()));
+            if self.turns.is_multiple_of(PATIENCE_TURNS) {
+                let described = self.describe();
+                if described == self.described || self.turns > MAX_TURNS {
+                    return Err(format!("it does not come to an end; {described}"));
+                }
+                self.described = described;
             }
             self.now = self.now.max(next);
             self.deliver();
