@@ -134,7 +134,7 @@ impl Engine<'_> {
         }
         let len = length(wr.sges, qp.max_recv_sge)?;
         self.check_local(wr.sges, qp.pd, Access::LOCAL_WRITE)?;
-        if qp.receives.len() >= qp.max_recv_wr {
+        if qp.outstanding_receives() >= qp.max_recv_wr {
             return Err(PostError::QueueFull);
         }
         if qp.state == QpState::Error {

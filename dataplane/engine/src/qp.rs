@@ -281,7 +281,7 @@ pub struct QpInfo {
     pub next_psn: Psn,
     /// Send work requests held.
     pub send_wrs: u32,
-    /// Receive work requests held, shared ones not counted.
+    /// Receive work requests that have not ended; a shared one counts from when it is taken.
     pub recv_wrs: u32,
 }
 
@@ -360,6 +360,13 @@ impl QpSlot {
             ^ (self.receives.len() == 0)
             ^ (self.responder.expected.get() == 0)
             ^ (self.requester.una.get() == 0)
+    }
+
+    /// Receives that have not ended: a message dropped half-way gives back the one it was filling
+    /// (UC), so that one keeps its place among `max_recv_wr`.
+    #[inline]
+    pub(crate) fn outstanding_receives(&self) -> u32 {
+        self.receives.len() + u32::from(self.responder.receive_in_hand().is_some())
     }
 
     /// As whom it reaches memory.

@@ -142,7 +142,7 @@ impl Engine<'_> {
             unacknowledged_psn: qp.requester.una,
             next_psn: qp.requester.next_psn,
             send_wrs: qp.requester.queue.len(),
-            recv_wrs: qp.receives.len(),
+            recv_wrs: qp.outstanding_receives(),
         })
     }
 }

@@ -102,9 +102,9 @@ impl Engine<'_> {
     /// Takes the receive of a SEND in progress out of the responder's hands.
     pub(crate) fn take_message_receive(&mut self, slot: u32) -> Option<u32> {
         let responder = &mut self.qps.get_mut(slot)?.responder;
-        let Message::Send { receive, .. } = responder.message else { return None };
+        let receive = responder.receive_in_hand()?;
         responder.message = Message::None;
-        receive.index()
+        Some(receive)
     }
 
     /// The next packet the responder owes, in PSN order: READ and atomic answers, then the

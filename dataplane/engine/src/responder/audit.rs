@@ -1,18 +1,10 @@
 //! A responder's books.
 
-use super::{Answer, Message, Responder};
+use super::{Answer, Responder};
 use crate::audit::Discrepancy;
 use crate::engine::Engine;
 
 impl Responder {
-    /// The receive that the SEND in progress fills.
-    pub(crate) fn receive_in_hand(&self) -> Option<u32> {
-        match self.message {
-            Message::Send { receive, .. } => receive.index(),
-            _ => None,
-        }
-    }
-
     /// Packets held behind a gap.
     pub(crate) const fn held_count(&self) -> u32 {
         self.held.len()

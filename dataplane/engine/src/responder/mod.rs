@@ -124,6 +124,15 @@ impl Responder {
         }
     }
 
+    /// The receive that the SEND in progress fills.
+    #[inline]
+    pub(crate) const fn receive_in_hand(&self) -> Option<u32> {
+        match self.message {
+            Message::Send { receive, .. } => receive.index(),
+            _ => None,
+        }
+    }
+
     fn note_dropped(&mut self, psn: Psn) {
         if self.waiting == Waiting::No || psn.is_after(self.dropped_to) {
             self.dropped_to = psn;

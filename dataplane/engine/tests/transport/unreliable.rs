@@ -2,7 +2,7 @@
 
 use roce_codec::ib::{Opcode, RKey, Service};
 use roce_engine::{
-    Access, DropReason, Event, HwCounter, PostError, QpError, QpInit, QpState, SendWr, Sge,
+    Access, DropReason, Event, HwCounter, PostError, QpError, QpInit, QpState, RecvWr, SendWr, Sge,
     WcOpcode, WcStatus, WrOpcode,
 };
 
@@ -73,6 +73,25 @@ fn a_lost_packet_drops_its_message() {
         let rest = [2, 1, 0][lost];
         assert_eq!(lone.dropped(DropReason::OutOfSequence), rest);
         assert_eq!(lone.state(), QpState::Rts);
+    }
+}
+
+/// The receive of a message in progress has not ended: it keeps its place in a full queue, and
+/// finds it there when the message is dropped.
+#[test]
+fn a_receive_given_back_has_kept_its_place() {
+    let mut lone = Lone::with(SETUP);
+    const DEPTH: u32 = 64;
+    for wr_id in 1..=u64::from(DEPTH) {
+        lone.host.post_recv(wr_id, 0, 4096);
+    }
+    for psn in [100, 200] {
+        lone.receives(send(Opcode::UC_SEND_FIRST, psn, 1));
+        let sges = [lone.host.sge(0, 4096)];
+        let posted = lone.host.engine.post_recv(lone.host.qp, &RecvWr::new(0, &sges));
+        assert_eq!(posted, Err(PostError::QueueFull), "{psn}");
+        let info = lone.host.engine.query_qp(lone.host.qp).unwrap();
+        assert_eq!(info.recv_wrs, DEPTH, "{psn}");
     }
 }
 
