@@ -505,10 +505,14 @@ verb_capi() {
 verb_fuzz() {
     packages_for fuzz
     step "fuzz: build" fuzz_build
-    local file
+    local file targets=()
     for file in tests/fuzz/src/bin/*.rs; do
-        [[ -e $file ]] || continue
-        step "fuzz: $(basename "$file" .rs), $fuzz_seconds s" fuzz_run "$(basename "$file" .rs)"
+        [[ ! -e $file ]] || targets+=("$(basename "$file" .rs)")
+    done
+    # As many at a time as the least machine has cores.
+    local at
+    for ((at = 0; at < ${#targets[@]}; at += 2)); do
+        tests "fuzz: ${targets[*]:at:2}, $fuzz_seconds s" fuzz_run "${targets[@]:at:2}"
     done
 }
 
@@ -517,9 +521,19 @@ fuzz_build() {
     tests/fuzz/run --build
 }
 
+# Targets side by side, each with an output of its own.
 fuzz_run() {
-    need tests/fuzz/run "the fuzz targets"
-    tests/fuzz/run "$1" "$fuzz_seconds"
+    local target runs=() ok=0 at
+    for target; do
+        tests/fuzz/run "$target" "$fuzz_seconds" >"$ci_dir/fuzz-$target.log" 2>&1 &
+        runs+=($!)
+    done
+    for ((at = 1; at <= $#; at++)); do
+        wait "${runs[at - 1]}" && ok=$((ok + 1))
+        cat "$ci_dir/fuzz-${!at}.log"
+    done
+    say "$ok passed, $(($# - ok)) failed"
+    ((ok == $#))
 }
 
 # ---- bench -------------------------------------------------------------------------------------
