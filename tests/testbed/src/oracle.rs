@@ -26,6 +26,8 @@ pub struct Posted {
     pub begins: u64,
     /// The packet after its last.
     pub ends: u64,
+    /// Messages up to here, its own included.
+    messages: usize,
     /// Which receive it takes.
     pub receive: Option<usize>,
     /// What it writes, and where.
@@ -74,9 +76,12 @@ impl Direction {
         let packets = match request.kind {
             // However much it is about.
             Kind::Flush => 1,
+            kind if kind.is_local() => 0,
             _ => request.len.div_ceil(self.mtu).max(1),
         };
         let ends = begins + u64::try_from(packets).unwrap_or(1);
+        let before = self.posted.last().map_or(0, |posted| posted.messages);
+        let messages = before + usize::from(!request.kind.is_local());
         let receive = request
             .kind
             .takes_receive()
@@ -106,7 +111,7 @@ impl Direction {
         if let Some((at, bytes)) = &effect {
             self.image[*at..*at + bytes.len()].copy_from_slice(bytes);
         }
-        self.posted.push(Posted { begins, ends, receive, effect, seen, operands });
+        self.posted.push(Posted { begins, ends, messages, receive, effect, seen, operands });
         &self.posted[self.posted.len() - 1]
     }
 
@@ -142,7 +147,8 @@ impl Direction {
     /// How many messages are complete when packets before `place` have been executed.
     #[must_use]
     pub fn messages_before(&self, place: u64) -> usize {
-        self.posted.partition_point(|posted| posted.ends <= place)
+        let done = self.posted.partition_point(|posted| posted.ends <= place);
+        done.checked_sub(1).map_or(0, |last| self.posted[last].messages)
     }
 
     /// How many of a request's bytes lie in packets before `place`.

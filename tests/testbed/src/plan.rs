@@ -1,6 +1,8 @@
 //! What happens in a world, drawn from a seed.
 
+mod datagrams;
 mod memory;
+mod windows;
 
 use roce_codec::ib::{PathMtu, Psn};
 use roce_engine::{Access, Rate, Recovery, WcStatus};
@@ -8,6 +10,7 @@ use roce_engine::{Access, Rate, Recovery, WcStatus};
 use crate::random::Random;
 use crate::wire::Faults;
 
+pub use datagrams::{Aim, Datagram, Datagrams, MAX_DATAGRAM};
 pub use memory::MAX_INLINE;
 
 /// A world: how its wires are, and who talks to whom.
@@ -40,6 +43,8 @@ pub struct Plan {
     pub read_rate: Rate,
     /// The connections, in chains: the next of a chain begins when the last has ended.
     pub chains: Vec<Vec<Connection>>,
+    /// What goes between datagram queue pairs meanwhile.
+    pub datagrams: Option<Datagrams>,
 }
 
 /// Two queue pairs and what they ask of each other.
@@ -81,6 +86,8 @@ pub struct Side {
     /// Whether its receives are those of a shared queue, which it alone takes from: they are not
     /// flushed, so that all have to be used.
     pub srq: bool,
+    /// Whether it opens memory windows to the other side.
+    pub windows: bool,
     /// Where its receives are cut into scatter-gather elements, four times sixteen bits; 0 if
     /// they are of one element.
     pub cuts: u64,
@@ -139,10 +146,14 @@ pub enum Kind {
     AtomicWrite,
     /// FLUSH.
     Flush,
+    /// Bind a memory window; which one, to what, its turn will tell.
+    Bind,
+    /// Take a key of one's own away.
+    Invalidate,
 }
 
 impl Kind {
-    /// All of them.
+    /// All that packets carry.
     pub const ALL: [Self; 11] = [
         Self::Send,
         Self::SendImm,
@@ -156,6 +167,12 @@ impl Kind {
         Self::AtomicWrite,
         Self::Flush,
     ];
+
+    /// Whether no packet carries it.
+    #[must_use]
+    pub const fn is_local(self) -> bool {
+        matches!(self, Self::Bind | Self::Invalidate)
+    }
 
     /// Whether it takes a receive.
     #[must_use]
@@ -191,7 +208,8 @@ impl Kind {
 /// Why a request cannot succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Poison {
-    /// A key that nobody has.
+    /// A key that opens nothing there: nobody's, of another domain or queue pair, of a window
+    /// that is closed, elsewhere, or not for that.
     Key,
     /// A key that an earlier request has taken away.
     Invalidated,
@@ -205,6 +223,8 @@ pub enum Poison {
     Denied,
     /// The requester's own memory goes away.
     Local,
+    /// What is bound may not be, or the key may not be taken away.
+    Window,
 }
 
 impl Poison {
@@ -215,6 +235,7 @@ impl Poison {
             Self::Key | Self::Range | Self::Invalidated => WcStatus::RemoteAccess,
             Self::Misaligned | Self::ShortReceive | Self::Denied => WcStatus::RemoteInvalidRequest,
             Self::Local => WcStatus::LocalProtection,
+            Self::Window => WcStatus::MwBind,
         }
     }
 }
@@ -247,6 +268,7 @@ impl Plan {
             held: 0,
             read_rate: Rate::UNLIMITED,
             chains: Vec::new(),
+            datagrams: None,
         };
         for _ in 0..random.within(1, 3) {
             let count = random.pick(&[1, 1, 2, 3]);
@@ -270,8 +292,15 @@ impl Plan {
             let bytes_per_second = random.pick(&[20_000_000, 200_000_000]);
             plan.read_rate = Rate { bytes_per_second, burst: random.pick(&[0, 20_000]) };
         }
+        let lists = random.one_in(2);
         if random.one_in(2) {
+            windows::draw(random, &mut plan);
+        }
+        if lists {
             memory::draw(random, &mut plan);
+        }
+        if random.one_in(2) {
+            plan.datagrams = Some(datagrams::draw(random, &plan));
         }
         plan
     }
@@ -357,6 +386,7 @@ fn draw_side(random: &mut Random, mtu: PathMtu) -> Side {
         receives: Vec::new(),
         late: random.one_in(3),
         srq: false,
+        windows: false,
         cuts: 0,
     }
 }
@@ -477,13 +507,14 @@ mod tests {
                     for request in &side.requests {
                         assert!(request.source + request.len <= SOURCE_LEN);
                         poisons.extend(request.poison.map(|poison| format!("{poison:?}")));
-                        if request.poison.is_none() && !request.kind.is_send() {
+                        let remote = !request.kind.is_send() && !request.kind.is_local();
+                        if request.poison.is_none() && remote {
                             assert!(request.remote + request.len <= side.remote_len);
                         }
                     }
                 }
             }
         }
-        assert_eq!(poisons.len(), 7, "{poisons:?}");
+        assert_eq!(poisons.len(), 8, "{poisons:?}");
     }
 }

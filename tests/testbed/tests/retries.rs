@@ -37,6 +37,7 @@ fn side(requests: Vec<Request>) -> Side {
         receives: Vec::new(),
         late: false,
         srq: false,
+        windows: false,
         cuts: 0,
     }
 }
@@ -79,6 +80,7 @@ fn plan(seed: u64, faults: Faults, kind: Kind, retry_cnt: u8, mercy: bool) -> Pl
         held: 0,
         read_rate: Rate::UNLIMITED,
         chains: vec![vec![connection; CONNECTIONS]],
+        datagrams: None,
     }
 }
 

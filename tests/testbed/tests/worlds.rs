@@ -81,8 +81,8 @@ fn nothing_is_lost_doubled_misordered_or_corrupted() {
 fn report(seeds: u64, sum: &Outcome) {
     println!(
         "{seeds} seeds: {} connections, {} requests succeeded, {} failed as they had to, {} for \
-         want of retries",
-        sum.connections, sum.succeeded, sum.failed, sum.exhausted
+         want of retries; {} windows bound, {} datagrams arrived",
+        sum.connections, sum.succeeded, sum.failed, sum.exhausted, sum.bound, sum.datagrams
     );
     println!("{:?}", sum.struck);
     for reason in DropReason::ALL {
@@ -106,6 +106,8 @@ fn check_coverage(seeds: u64, sum: &Outcome) {
         ("corrupt", struck.corrupt),
         ("delay", struck.delay),
         ("failures", sum.failed),
+        ("windows", sum.bound),
+        ("datagrams", sum.datagrams),
     ] {
         often(what, count);
     }
@@ -119,6 +121,9 @@ fn check_coverage(seeds: u64, sum: &Outcome) {
         DropReason::Malformed,
         DropReason::UnknownQp,
         DropReason::QpState,
+        DropReason::WrongService,
+        DropReason::QKey,
+        DropReason::Refused,
         DropReason::OutOfSequence,
         DropReason::ReceiverNotReady,
         DropReason::StaleDuplicate,

@@ -4,7 +4,7 @@ use roce_codec::ib::NakCode;
 use roce_engine::{Event, Wc, WcOpcode, WcStatus};
 
 use super::World;
-use super::end::{End, of_wr_id};
+use super::end::{BYSTANDER, End, of_wr_id};
 use super::host::Host;
 use super::lifecycle::{Chain, Phase};
 use crate::plan::{Kind, Poison, Request};
@@ -16,10 +16,14 @@ impl World<'_, '_> {
             let (send_cq, recv_cq) = (self.hosts[host].send_cq, self.hosts[host].recv_cq);
             // Receives first: what a peer is told has arrived has arrived.
             while let Some(wc) = self.hosts[host].engine.poll_cq(recv_cq) {
-                self.receive_ended(host, &wc).map_err(|what| format!("{wc:?}: {what}"))?;
+                let ended = self.datagram_ended(host, &wc);
+                let ended = ended.unwrap_or_else(|| self.receive_ended(host, &wc));
+                ended.map_err(|what| format!("{wc:?}: {what}"))?;
             }
             while let Some(wc) = self.hosts[host].engine.poll_cq(send_cq) {
-                self.request_ended(host, &wc).map_err(|what| format!("{wc:?}: {what}"))?;
+                let ended = self.datagram_ended(host, &wc);
+                let ended = ended.unwrap_or_else(|| self.request_ended(host, &wc));
+                ended.map_err(|what| format!("{wc:?}: {what}"))?;
             }
             while let Some(event) = self.hosts[host].engine.poll_event() {
                 self.event(host, &event).map_err(|what| format!("{event:?}: {what}"))?;
@@ -42,6 +46,9 @@ impl World<'_, '_> {
     }
 
     fn request_ended(&mut self, host: usize, wc: &Wc) -> Result<(), String> {
+        if self.hosts[host].is_bystander(wc.qp) {
+            return self.bystander_ended(host, wc);
+        }
         let (number, side, index) = self.owner(host, wc)?;
         let chain = &mut self.chains[number];
         let closing = chain.phase != Phase::Running;
@@ -71,6 +78,10 @@ impl World<'_, '_> {
             }
             check_wc(wc, &request)?;
             self.outcome.succeeded += 1;
+            if let Some(windows) = end.windows.as_mut().filter(|_| request.kind.is_local()) {
+                windows.done(index);
+                self.outcome.bound += u64::from(request.kind == Kind::Bind);
+            }
             return check_success(&mut self.hosts, end, peer, index);
         }
         self.outcome.failed += 1;
@@ -95,6 +106,22 @@ impl World<'_, '_> {
             _ => false,
         };
         if allowed { Ok(()) } else { Err(format!("after {} passes", end.passes)) }
+    }
+
+    /// A bystander has bound a window, for a connection that may be over.
+    fn bystander_ended(&mut self, host: usize, wc: &Wc) -> Result<(), String> {
+        let (name, index) = of_wr_id(wc.wr_id);
+        if (wc.status, wc.opcode, index) != (WcStatus::Success, WcOpcode::BindMw, BYSTANDER) {
+            return Err("a window was not bound".to_owned());
+        }
+        let chain = self.chains.get_mut(name >> 8).filter(|chain| chain.number == name & 0xff);
+        let ends = chain.and_then(|chain| chain.ends.as_mut()).into_iter().flatten();
+        for end in ends.filter(|end| end.host == host) {
+            if let Some(windows) = &mut end.windows {
+                windows.done(BYSTANDER);
+            }
+        }
+        Ok(())
     }
 
     fn receive_ended(&mut self, host: usize, wc: &Wc) -> Result<(), String> {
@@ -134,9 +161,12 @@ impl World<'_, '_> {
             Kind::WriteImm => WcOpcode::RecvRdmaWithImm,
             _ => WcOpcode::Recv,
         };
+        if let (Some(windows), Some(rkey)) = (&mut end.windows, wc.invalidated) {
+            windows.taken(rkey);
+        }
         let operand = u32::try_from(request.operand & 0xffff_ffff).unwrap_or(0);
         let imm = matches!(request.kind, Kind::SendImm | Kind::WriteImm).then_some(operand);
-        if wc.invalidated != end.invalidatable(peer, message).map(|mr| mr.rkey) {
+        if wc.invalidated != end.invalidatable(message) {
             return Err(format!("message {message} takes another key away"));
         }
         let len = u32::try_from(request.len).unwrap_or(0);
@@ -244,7 +274,7 @@ impl World<'_, '_> {
     }
 }
 
-fn pick(ends: &mut [End; 2], side: usize) -> (&mut End, &mut End) {
+pub(super) fn pick(ends: &mut [End; 2], side: usize) -> (&mut End, &mut End) {
     let [a, b] = ends;
     if side == 0 { (a, b) } else { (b, a) }
 }
@@ -265,6 +295,8 @@ fn check_wc(wc: &Wc, request: &Request) -> Result<(), String> {
         Kind::Add => WcOpcode::FetchAdd,
         Kind::AtomicWrite => WcOpcode::AtomicWrite,
         Kind::Flush => WcOpcode::Flush,
+        Kind::Bind => WcOpcode::BindMw,
+        Kind::Invalidate => WcOpcode::LocalInvalidate,
     };
     let returned =
         matches!(opcode, WcOpcode::RdmaRead | WcOpcode::CompareSwap | WcOpcode::FetchAdd);

@@ -1,14 +1,15 @@
 //! One side of a live connection: its queue pair, its memory, and how far it has come.
 
-use roce_codec::ib::{LKey, PKey, Psn, Qpn, RnrTimer};
+use roce_codec::ib::{LKey, PKey, Psn, Qpn, RKey, RnrTimer};
 use roce_engine::{
     Access, Instant, ModifyQp, Mr, NextHop, Path, Placement, QpInit, RecvWr, RtrAttr, RtsAttr,
     Selectivity, SendWr, Sge, Srq, SrqInit, WcStatus, WrOpcode,
 };
 
 use super::host::{GAP, Host};
+use super::windows::Windows;
 use crate::oracle::Direction;
-use crate::plan::{Connection, Kind, MAX_INLINE, Poison, Side};
+use crate::plan::{Connection, Kind, MAX_INLINE, Poison, Request, Side};
 
 /// Work requests a queue pair holds.
 pub(super) const DEPTH: u32 = 32;
@@ -49,7 +50,7 @@ pub(super) struct End {
     pub(super) direction: Direction,
     /// Where the memory that the other side asks for lies.
     pub(super) offered: usize,
-    offered_mr: Mr,
+    pub(super) offered_mr: Mr,
     /// Where each of its requests puts what it returns.
     pub(super) results: Vec<usize>,
     results_mr: Mr,
@@ -61,8 +62,14 @@ pub(super) struct End {
     pub(super) limit_told: bool,
     /// Where every other one is cut into scatter-gather elements.
     cuts: u64,
-    /// Keys for the offered memory that the other side's SENDs take away, in their order.
+    /// Regions for keys to the offered memory that the other side's SENDs may take away.
     invalidatable_mrs: Vec<Mr>,
+    /// Windows to the offered memory.
+    pub(super) windows: Option<Windows>,
+    /// The keys that the other side's SENDs take away, by message.
+    taken: Vec<(usize, RKey)>,
+    /// How many of them are regions'.
+    regions_taken: usize,
     /// Requests that have completed, by a completion or silently.
     pub(super) completed: usize,
     pub(super) failed: Option<WcStatus>,
@@ -102,11 +109,7 @@ impl End {
     ) -> Result<Self, String> {
         let offered = host.take(peer.remote_len);
         host.scramble(offered, peer.remote_len)?;
-        let remote = Access::REMOTE_WRITE
-            | Access::REMOTE_READ
-            | Access::REMOTE_ATOMIC
-            | Access::FLUSH_GLOBAL
-            | Access::LOCAL_WRITE;
+        let remote = remote_rights() | Access::LOCAL_WRITE;
         let offered_mr = host.register(offered, peer.remote_len, remote)?;
         let returns = |kind: Kind| kind == Kind::Read || kind.is_atomic();
         let start = host.take(0);
@@ -139,6 +142,9 @@ impl End {
             limit_told: false,
             cuts: side.cuts,
             invalidatable_mrs,
+            windows: None,
+            taken: Vec::new(),
+            regions_taken: 0,
             completed: 0,
             failed: None,
             receives_posted: 0,
@@ -240,7 +246,8 @@ impl End {
     pub(super) fn post_request(
         &mut self,
         host: &mut Host<'_>,
-        offer: &Offer,
+        peer: &mut Self,
+        va: u64,
         connection: usize,
     ) -> Result<bool, String> {
         let index = self.direction.posted().len();
@@ -252,21 +259,13 @@ impl End {
         }
         let payload = &host.source[request.source..request.source + request.len];
         let [first, second] = self.direction.post(payload).operands;
-        let va = offer.va + u64::try_from(request.remote).unwrap_or(0);
-        let taken = self.direction.requests()[..index].iter();
-        let taken = taken.filter(|request| request.kind == Kind::SendInv).count();
-        let key = |at: usize| offer.invalidatable.get(at).map(|mr| mr.rkey);
-        let mut rkey = match request.poison {
-            Some(Poison::Invalidated) => taken.checked_sub(1).and_then(key),
-            _ if request.kind == Kind::SendInv => key(taken),
-            // A key that will be taken away is as good as any until then.
-            _ if request.operand & 1 == 1 => key(taken),
-            _ => None,
+        if request.kind.is_local() {
+            let id = (wr_id(connection, index), index);
+            self.post_local(host, peer, &request, id)?;
+            return Ok(true);
         }
-        .unwrap_or(offer.mr.rkey);
-        if request.poison == Some(Poison::Key) {
-            rkey.0 ^= 0x4000_0000;
-        }
+        let va = va + u64::try_from(request.remote).unwrap_or(0);
+        let rkey = peer.key_for(&request, index);
         let imm = u32::try_from(request.operand & 0xffff_ffff).unwrap_or(0);
         let len = u32::try_from(request.len).unwrap_or(0);
         let opcode = match request.kind {
@@ -281,6 +280,7 @@ impl End {
             }
             Kind::Add => WrOpcode::FetchAdd { va, rkey, add: second },
             Kind::AtomicWrite => WrOpcode::AtomicWrite { va, rkey },
+            Kind::Bind | Kind::Invalidate => return Ok(true),
             Kind::Flush => {
                 let whole = request.poison.is_none() && request.operand & 2 == 2;
                 let selectivity =
@@ -353,22 +353,37 @@ impl End {
         Ok(true)
     }
 
-    /// The memory it offers, in the terms that the other side uses.
-    pub(super) fn offer(&self, host: &Host<'_>) -> Offer {
-        Offer {
-            va: host.va(self.offered),
-            mr: self.offered_mr,
-            invalidatable: self.invalidatable_mrs.clone(),
+    /// A key to the memory it offers for a request of the other side's; the wrong one, if that is
+    /// how the request fails.
+    fn key_for(&mut self, request: &Request, index: usize) -> RKey {
+        let nobodys = RKey(self.offered_mr.rkey.0 ^ 0x4000_0000);
+        match (request.poison, &mut self.windows) {
+            (Some(Poison::Invalidated), _) => {
+                return self.taken.last().map_or(nobodys, |(_, rkey)| *rkey);
+            }
+            (Some(Poison::Key), windows) => {
+                let wrong = windows.as_ref().filter(|_| request.operand & 4 == 4);
+                return wrong.and_then(|windows| windows.wrong_key(request)).unwrap_or(nobodys);
+            }
+            _ => {}
         }
+        let windows = self.windows.as_mut().filter(|_| request.operand & 4 == 4);
+        let region = self.invalidatable_mrs.get(self.regions_taken).map(|mr| mr.rkey);
+        if request.kind == Kind::SendInv {
+            let window = windows.and_then(|windows| windows.key_to_take(request));
+            self.regions_taken += usize::from(window.is_none());
+            let rkey = window.or(region).unwrap_or(nobodys);
+            self.taken.push((index, rkey));
+            return rkey;
+        }
+        let window = windows.and_then(|windows| windows.key_for(request, index));
+        // A key that will be taken away is as good as any until then.
+        window.or(region.filter(|_| request.operand & 1 == 1)).unwrap_or(self.offered_mr.rkey)
     }
 
     /// The key of its own that a message of the other side's takes away.
-    pub(super) fn invalidatable(&self, peer: &Self, message: usize) -> Option<Mr> {
-        let is_inv = |kind: Kind| kind == Kind::SendInv;
-        let (before, rest) = peer.direction.requests().split_at(message);
-        let at = before.iter().filter(|request| is_inv(request.kind)).count();
-        rest.first().filter(|request| is_inv(request.kind))?;
-        self.invalidatable_mrs.get(at).copied()
+    pub(super) fn invalidatable(&self, message: usize) -> Option<RKey> {
+        self.taken.iter().find(|(by, _)| *by == message).map(|(_, rkey)| *rkey)
     }
 
     /// Whether there is nothing left to do for it.
@@ -377,7 +392,8 @@ impl End {
         // Requests that nobody wanted to hear of may have succeeded silently.
         let acknowledged =
             self.direction.posted().len() == all && self.una.packets == self.direction.end();
-        acknowledged && self.receives_completed == self.receives.len()
+        let heard = (self.completed..all).all(|at| !self.direction.requests()[at].kind.is_local());
+        acknowledged && heard && self.receives_completed == self.receives.len()
     }
 
     /// Whether everything that was posted has ended.
@@ -393,6 +409,9 @@ impl End {
     /// Takes the regions away.
     pub(super) fn deregister(&self, host: &mut Host<'_>) -> Result<(), String> {
         let own = [self.offered_mr, self.results_mr, self.receives_mr];
+        if let Some(windows) = &self.windows {
+            windows.leave(host)?;
+        }
         for mr in own.iter().chain(&self.invalidatable_mrs) {
             host.engine.deregister_mr(mr.rkey).map_err(|error| error.to_string())?;
         }
@@ -400,15 +419,16 @@ impl End {
     }
 }
 
-/// Memory that a side offers to the other.
-pub(super) struct Offer {
-    va: u64,
-    mr: Mr,
-    invalidatable: Vec<Mr>,
+/// All that a peer may do to memory.
+pub(super) fn remote_rights() -> Access {
+    Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC | Access::FLUSH_GLOBAL
 }
 
+/// The index of what a bystander posts for a connection.
+pub(super) const BYSTANDER: usize = 1 << 24;
+
 /// Names a request or receive of a connection.
-fn wr_id(connection: usize, index: usize) -> u64 {
+pub(super) fn wr_id(connection: usize, index: usize) -> u64 {
     u64::try_from(connection << 32 | index).unwrap_or(u64::MAX)
 }
 
@@ -420,7 +440,7 @@ pub(super) fn of_wr_id(wr_id: u64) -> (usize, usize) {
 
 /// The same memory as scatter-gather elements: cut where it says, and where two cuts meet, an
 /// element of no bytes whose key is nobody's.
-fn elements(cuts: u64, whole: Sge) -> Vec<Sge> {
+pub(super) fn elements(cuts: u64, whole: Sge) -> Vec<Sge> {
     if cuts == 0 {
         return vec![whole];
     }

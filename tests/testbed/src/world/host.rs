@@ -2,12 +2,13 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use roce_codec::ib::{PKey, PathMtu, Psn, Qpn, RnrTimer, Service};
 use roce_codec::net::{MacAddr, VlanStack};
 use roce_codec::{Crc, Start};
 use roce_dataplane::host_memory::HostMemory;
 use roce_engine::{
-    Access, Addr, Backing, Config, Cq, Engine, HeapStorage, Instant, Limits, LinkHeader, Mr,
-    MrAttr, Pd, Rx, Transmit,
+    Access, Addr, Backing, Config, Cq, Engine, HeapStorage, Instant, Limits, LinkHeader, ModifyQp,
+    Mr, MrAttr, Path, Pd, QpInit, RtrAttr, RtsAttr, Rx, Transmit,
 };
 
 use crate::plan::{Plan, SOURCE_LEN};
@@ -28,7 +29,7 @@ pub(super) const LIMITS: Limits = Limits {
     cqes: 2048,
     send_wqes: 512,
     recv_wqes: 512,
-    ahs: 4,
+    ahs: 64,
     sges: 4096,
     inlines: 2048,
     events: 1024,
@@ -53,6 +54,7 @@ pub(super) struct Host<'s> {
     pub(super) received: u64,
     /// When it may send again; a frame takes its time.
     pub(super) busy_until: Instant,
+    bystanders: Option<[(Qpn, Pd); 2]>,
     region: u32,
     va: u64,
     /// What has been given out of the region.
@@ -103,6 +105,7 @@ impl<'s> Host<'s> {
             source_mr: Mr { lkey: Default::default(), rkey: Default::default() },
             received: 0,
             busy_until: Instant::ZERO,
+            bystanders: None,
             region,
             va,
             used: SOURCE_LEN,
@@ -172,11 +175,59 @@ impl<'s> Host<'s> {
         len: usize,
         access: Access,
     ) -> Result<Mr, String> {
-        let backing =
-            Addr { region: self.region, offset: u64::try_from(offset).unwrap_or(u64::MAX) };
-        let len = u64::try_from(len).unwrap_or(u64::MAX);
-        let attr = MrAttr { pd: self.pd, va: self.va(offset), len, access, backing };
+        let attr = self.attr(offset, len, access);
         self.engine.register_mr(&attr, &mut self.random).map_err(|error| error.to_string())
+    }
+
+    /// A part of the region as one of its own.
+    pub(super) fn attr(&self, offset: usize, len: usize, access: Access) -> MrAttr {
+        let number = |value: usize| u64::try_from(value).unwrap_or(u64::MAX);
+        let backing = Addr { region: self.region, offset: number(offset) };
+        MrAttr { pd: self.pd, va: self.va(offset), len: number(len), access, backing }
+    }
+
+    /// Two queue pairs that no peer has: one of the hosts' domain, and one of another, with that.
+    /// They bind windows.
+    pub(super) fn bystanders(&mut self) -> Result<[(Qpn, Pd); 2], String> {
+        if let Some(bystanders) = self.bystanders {
+            return Ok(bystanders);
+        }
+        let other = self.engine.alloc_pd();
+        let mut both = [(Qpn::new(0), self.pd), (Qpn::new(0), other)];
+        for (qp, pd) in &mut both {
+            let init = QpInit {
+                max_send_wr: 64,
+                ..QpInit::new(Service::Rc, *pd, self.send_cq, self.recv_cq)
+            };
+            *qp = self.engine.create_qp(&init, &mut self.random).map_err(|e| e.to_string())?;
+            let path = Path { src: self.address, dst: self.address, ..Path::EMPTY };
+            let rtr = RtrAttr {
+                path,
+                path_mtu: PathMtu::Mtu256,
+                dest_qpn: *qp,
+                rq_psn: Psn::new(0),
+                max_dest_rd_atomic: 0,
+                min_rnr_timer: RnrTimer::new(1),
+            };
+            let rts = RtsAttr {
+                sq_psn: Psn::new(0),
+                timeout: 14,
+                retry_cnt: 0,
+                rnr_retry: 0,
+                max_rd_atomic: 0,
+            };
+            let init = ModifyQp::Init { pkey: PKey::DEFAULT, access: Access::ALL };
+            for change in [init, ModifyQp::Rtr(rtr), ModifyQp::Rts(rts)] {
+                self.engine.modify_qp(*qp, &change).map_err(|error| error.to_string())?;
+            }
+        }
+        self.bystanders = Some(both);
+        Ok(both)
+    }
+
+    /// Whether a queue pair is one of them.
+    pub(super) fn is_bystander(&self, qpn: Qpn) -> bool {
+        self.bystanders.into_iter().flatten().any(|(qp, _)| qp == qpn)
     }
 
     /// What lies at a place in the region.

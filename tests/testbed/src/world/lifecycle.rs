@@ -4,7 +4,9 @@ use roce_codec::ib::{Operation, Qpn};
 use roce_engine::{Engine, Instant, ModifyQp, QpState, Transmit};
 
 use super::World;
+use super::completions::pick;
 use super::end::End;
+use super::windows::Windows;
 use crate::oracle::Direction;
 use crate::plan::{Connection, Plan};
 
@@ -127,7 +129,7 @@ impl<'a> Chain<'a> {
 impl World<'_, '_> {
     /// Starts the connections whose time has come.
     pub(super) fn start_connections(&mut self) -> Result<(), String> {
-        for chain in &mut self.chains {
+        for (name, chain) in self.chains.iter_mut().enumerate() {
             if chain.phase != Phase::Waiting || chain.start_at > self.now {
                 continue;
             }
@@ -150,8 +152,15 @@ impl World<'_, '_> {
                 let dst = self.hosts[hosts[peer]].address;
                 end.rtr(&mut self.hosts[hosts[number]], plan, number, dst, qps[peer])?;
             }
+            let name = name << 8 | chain.number;
             for number in 0..2 {
                 let side = &plan.sides[number];
+                if side.windows {
+                    let len = plan.sides[1 - number].remote_len;
+                    let offered = (ends[number].offered, len);
+                    let host = &mut self.hosts[hosts[number]];
+                    ends[number].windows = Some(Windows::new(host, name, offered)?);
+                }
                 let offered = ends[1 - number].offered;
                 let memory = self.hosts[hosts[1 - number]].bytes(offered, side.remote_len)?;
                 ends[number].direction =
@@ -175,11 +184,9 @@ impl World<'_, '_> {
             let connection = chain.connection();
             let name = number << 8 | chain.number;
             let Some(ends) = &mut chain.ends else { continue };
-            let offers = {
-                let [a, b] = &*ends;
-                [b.offer(&self.hosts[b.host]), a.offer(&self.hosts[a.host])]
-            };
-            for (side, end) in ends.iter_mut().enumerate() {
+            for side in 0..2 {
+                let (end, peer) = pick(ends, side);
+                let va = self.hosts[peer.host].va(peer.offered);
                 let host = &mut self.hosts[end.host];
                 // It may have met its end before it was ready.
                 let in_rtr =
@@ -197,7 +204,7 @@ impl World<'_, '_> {
                 }
                 if end.ready && end.post_at <= self.now {
                     for _ in 0..self.random.within(1, 8) {
-                        if !end.post_request(host, &offers[side], name)? {
+                        if !end.post_request(host, peer, va, name)? {
                             break;
                         }
                     }

@@ -1,10 +1,12 @@
 //! Runs a [`Plan`] and holds the engines to the oracle.
 
 mod completions;
+mod datagrams;
 mod end;
 mod host;
 mod invariants;
 mod lifecycle;
+mod windows;
 
 use std::fmt;
 use std::sync::Mutex;
@@ -12,6 +14,7 @@ use std::sync::Mutex;
 use roce_codec::ib::PathMtu;
 use roce_engine::{Counters, DropReason, HeapStorage, HwCounter, Instant, More};
 
+use self::datagrams::Exchange;
 use self::host::{Host, LIMITS};
 use self::lifecycle::Chain;
 use crate::plan::Plan;
@@ -55,6 +58,10 @@ pub struct Outcome {
     pub exhausted: u64,
     /// Connections that were run.
     pub connections: u64,
+    /// Memory windows that were bound.
+    pub bound: u64,
+    /// Datagrams that arrived.
+    pub datagrams: u64,
     /// Packets dropped, by reason, in the order of [`DropReason::ALL`].
     pub drops: Vec<u64>,
     /// Events, in the order of [`HwCounter::ALL`].
@@ -69,6 +76,8 @@ impl Outcome {
         self.failed += other.failed;
         self.exhausted += other.exhausted;
         self.connections += other.connections;
+        self.bound += other.bound;
+        self.datagrams += other.datagrams;
         let add = |sums: &mut Vec<u64>, more: &[u64]| {
             sums.resize(sums.len().max(more.len()), 0);
             for (sum, more) in sums.iter_mut().zip(more) {
@@ -149,6 +158,7 @@ struct World<'a, 's> {
     /// From each host to each.
     wires: Vec<Vec<Wire>>,
     chains: Vec<Chain<'a>>,
+    exchange: Exchange,
     now: Instant,
     turns: u64,
     /// How the ends stood when that was last looked at.
@@ -176,8 +186,10 @@ impl<'a, 's> World<'a, 's> {
                 .filter(|(host, _)| *host == number)
                 .map(|(_, needs)| needs)
                 .sum();
-            hosts.push(Host::new(plan, number, needs + 64, storage)?);
+            let needs = needs + datagrams::needs(plan, number) + 64;
+            hosts.push(Host::new(plan, number, needs, storage)?);
         }
+        let exchange = Exchange::new(plan, &mut hosts)?;
         let wire = |from: usize, to: usize| {
             let seed = plan.seed.rotate_left(17) ^ u64::try_from(from * 8 + to).unwrap_or(0);
             Wire::new(plan.faults, plan.latency_ns, plan.max_delay_ns, seed)
@@ -190,6 +202,7 @@ impl<'a, 's> World<'a, 's> {
             hosts,
             wires,
             chains: plan.chains.iter().map(|chain| Chain::new(chain)).collect(),
+            exchange,
             now: Instant::ZERO,
             turns: 0,
             described: String::new(),
@@ -205,6 +218,7 @@ impl<'a, 's> World<'a, 's> {
             self.complete()?;
             self.start_connections()?;
             self.post()?;
+            self.post_datagrams()?;
             self.transmit()?;
             self.complete()?;
             self.check_invariants()?;
@@ -230,6 +244,8 @@ impl<'a, 's> World<'a, 's> {
                 while host.engine.handle_timeout(self.now) == More::Yes {}
             }
         }
+        self.exchange.check_end(self.plan, &mut self.hosts)?;
+        self.outcome.datagrams += self.exchange.arrived();
         for (number, host) in self.hosts.iter().enumerate() {
             host.check_memory().map_err(|what| format!("host {number}: {what}"))?;
             self.outcome.count(host.engine.counters());
@@ -246,7 +262,8 @@ impl<'a, 's> World<'a, 's> {
         let timers = self.hosts.iter().filter_map(|host| host.engine.poll_timeout());
         let senders = self.hosts.iter().map(|host| host.busy_until).filter(|at| *at > self.now);
         let chains = self.chains.iter().filter_map(|chain| chain.next_time(self.now));
-        wires.chain(timers).chain(senders).chain(chains).min()
+        let datagrams = self.exchange.next_time();
+        wires.chain(timers).chain(senders).chain(chains).chain(datagrams).min()
     }
 
     /// Sends what the engines have to send, some frames a turn.
