@@ -121,6 +121,15 @@ pub struct Request {
     pub fence: bool,
 }
 
+impl Request {
+    /// Whether it cannot do without a key.
+    const fn needs_key(&self) -> bool {
+        let kind = self.kind;
+        matches!(kind, Kind::SendInv | Kind::Flush)
+            || !kind.is_send() && !kind.is_local() && self.len > 0
+    }
+}
+
 /// What a request does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {

@@ -9,7 +9,7 @@ pub(super) fn draw(random: &mut Random, plan: &mut Plan) {
         let mut requests = connection.sides.iter().flat_map(|side| &side.requests);
         // One side at most fails by its own doing.
         let clean = requests.all(|request| request.poison.is_none());
-        let fails = (clean && random.one_in(4)).then(|| random.index(2));
+        let fails = clean.then(|| random.index(4));
         for (number, side) in connection.sides.iter_mut().enumerate() {
             side.windows = !random.one_in(4);
             let count = if side.windows { random.pick(&[1, 3, 6, 12]) } else { 0 };
@@ -20,6 +20,17 @@ pub(super) fn draw(random: &mut Random, plan: &mut Plan) {
                 let at = random.index(side.requests.len() + 1);
                 side.requests.insert(at, local(random, kind, poison));
             }
+        }
+        // By a key that does not open what is asked for.
+        let [a, b] = &mut connection.sides;
+        let wrong = match fails {
+            Some(2) if a.windows => &mut b.requests,
+            Some(3) if b.windows => &mut a.requests,
+            _ => continue,
+        };
+        let at = random.index(wrong.len());
+        if let Some(request) = wrong.get_mut(at).filter(|request| request.needs_key()) {
+            request.poison = Some(Poison::Key);
         }
     }
 }

@@ -362,7 +362,7 @@ impl End {
                 return self.taken.last().map_or(nobodys, |(_, rkey)| *rkey);
             }
             (Some(Poison::Key), windows) => {
-                let wrong = windows.as_ref().filter(|_| request.operand & 4 == 4);
+                let wrong = windows.as_ref().filter(|_| request.operand & 24 > 0);
                 return wrong.and_then(|windows| windows.wrong_key(request)).unwrap_or(nobodys);
             }
             _ => {}

@@ -104,7 +104,6 @@ impl Windows {
         let bind = MwBind { signaled: false, ..MwBind::new(0, info) };
         host.engine.bind_mw(other.0, &mut mw, &bind).map_err(|error| error.to_string())?;
         windows.foreign.extend([elsewhere.rkey, mw.rkey]);
-        windows.dead.extend(&windows.foreign);
         Ok(windows)
     }
 
@@ -144,8 +143,10 @@ impl Windows {
         });
         // A window that may be flushed through needs a region that may be.
         let base = (request.kind != Kind::Flush).then_some(self.base.rkey);
-        let dead = self.dead.iter().copied().chain(base);
-        pick(unfit.map(|window| window.mw.rkey).chain(dead), request.operand >> 8)
+        let unfit: Vec<_> = unfit.map(|window| window.mw.rkey).collect();
+        let kinds = [unfit, self.dead.clone(), self.foreign.iter().copied().chain(base).collect()];
+        let keys = pick(kinds.into_iter().filter(|keys| !keys.is_empty()), request.operand >> 8)?;
+        pick(keys.into_iter(), request.operand >> 16)
     }
 
     /// A message has taken a key away: if it is a window's, it may be bound again.
@@ -165,6 +166,7 @@ impl Windows {
                     self.dead.push(old);
                     let none = window.len == 0;
                     window.state = if none { State::Closed } else { State::Open };
+                    self.dead.extend(none.then_some(window.mw.rkey));
                 }
                 State::Closing(by) if by == request => {
                     self.dead.push(window.mw.rkey);
@@ -263,11 +265,9 @@ impl End {
             (_, true) => {
                 let type_1 = windows.all.iter().find(|window| window.mw.kind == MwType::Type1);
                 let type_1 = type_1.map(|window| window.mw.rkey);
-                let keys = windows.foreign.iter().copied().chain(type_1).chain([
-                    offered.rkey,
-                    windows.base.rkey,
-                    windows.dead[windows.dead.len() - 1],
-                ]);
+                let dead = windows.dead.last().copied();
+                let others = windows.foreign.iter().copied().chain(type_1).chain(dead);
+                let keys = others.chain([offered.rkey, windows.base.rkey]);
                 let key = pick(keys, request.operand >> 8);
                 WrOpcode::LocalInvalidate(key.ok_or("no key")?)
             }
