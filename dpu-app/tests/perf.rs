@@ -3,80 +3,31 @@
 
 #![cfg(feature = "linux")]
 
+#[path = "support/namespaces.rs"]
+mod namespaces;
+
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
 
 use dpu_app::service::perftest::Test;
+use namespaces::Lab;
 use serde_json::Value;
 
-/// What the far namespace is to do: run a program, with these words.
-type Job = Vec<String>;
+/// `roce-perf`, over there.
+struct Perf(Lab);
 
-/// Two namespaces with a veth pair between them: this thread is in the near one, with 192.0.2.1,
-/// and a thread that runs `roce-perf` in the far one, with 192.0.2.2.
-struct Lab {
-    jobs: Option<Sender<Job>>,
-    outputs: Receiver<Output>,
-    far: Option<JoinHandle<()>>,
-}
-
-impl Lab {
-    /// `None`, printed, where that is not permitted.
+impl Perf {
+    /// `None`, printed, where namespaces are not permitted.
     fn enter() -> Option<Self> {
-        if !enter_namespace() {
-            println!("passed over: making a network namespace needs root");
-            return None;
-        }
-        let (jobs, orders) = channel::<Job>();
-        let (results, outputs) = channel();
-        let (tell, thread_id) = channel();
-        let far = std::thread::spawn(move || {
-            assert!(enter_namespace());
-            // SAFETY: the call takes nothing.
-            tell.send(unsafe { libc::gettid() }).expect("somebody to tell");
-            for words in orders {
-                let output = match words.split_first() {
-                    Some((first, rest)) => Command::new(first).args(rest).output(),
-                    None => return,
-                };
-                results.send(output.expect("the program starts")).expect("somebody to tell");
-            }
-        });
-        let thread = thread_id.recv().expect("the far thread lives");
-        let lab = Self { jobs: Some(jobs), outputs, far: Some(far) };
-        ip("link add near mtu 4200 type veth peer name far mtu 4200");
-        ip(&format!("link set far netns {thread}"));
-        for line in ["link set lo up", "link set near up", "addr add 192.0.2.1/24 dev near"] {
-            ip(line);
-        }
-        ip("addr add fd00::1/64 dev near nodad");
-        for line in ["link set lo up", "link set far up", "addr add 192.0.2.2/24 dev far"] {
-            lab.far_ip(line);
-        }
-        lab.far_ip("addr add fd00::2/64 dev far nodad");
-        Some(lab)
-    }
-
-    fn there(&self, words: &[&str]) -> Output {
-        let words = words.iter().map(|word| (*word).to_owned()).collect();
-        self.jobs.as_ref().expect("a thread").send(words).expect("it lives");
-        self.outputs.recv().expect("an output")
-    }
-
-    fn far_ip(&self, arguments: &str) {
-        let words: Vec<_> = ["ip"].into_iter().chain(arguments.split_whitespace()).collect();
-        let output = self.there(&words);
-        assert!(output.status.success(), "{arguments}: {output:?}");
+        Lab::enter().map(Self)
     }
 
     /// Runs `roce-perf` over there.
     fn perf(&self, line: &str) -> Output {
         let program = env!("CARGO_BIN_EXE_roce-perf");
         let words: Vec<_> = [program].into_iter().chain(line.split_whitespace()).collect();
-        self.there(&words)
+        self.0.there(&words)
     }
 
     /// Runs it to its success; its line of JSON.
@@ -97,27 +48,6 @@ impl Lab {
         assert_eq!(output.stdout, b"", "{line}: no result");
         said
     }
-}
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        self.jobs = None;
-        if let Some(far) = self.far.take() {
-            let _ = far.join();
-        }
-    }
-}
-
-fn enter_namespace() -> bool {
-    // SAFETY: the call takes an integer; it moves this thread alone.
-    unsafe { libc::unshare(libc::CLONE_NEWNET) == 0 }
-}
-
-fn ip(arguments: &str) {
-    let output =
-        Command::new("ip").args(arguments.split_whitespace()).output().expect("ip is installed");
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "ip {arguments}: {errors}");
 }
 
 /// A responder in this namespace, with every test on a port of its own.
@@ -185,7 +115,7 @@ fn check(test: Test, result: &Value, size: u32, iterations: u64) {
 }
 
 fn every_test(port: &str) {
-    let Some(lab) = Lab::enter() else { return };
+    let Some(lab) = Perf::enter() else { return };
     let _responder = Responder::start(port, "64K");
     for (test, tcp) in tests() {
         let size = if test.is_atomic() { 8 } else { 3000 };
@@ -221,7 +151,7 @@ fn every_test_over_af_xdp() {
 /// above what a busy machine takes between two turns of either side's loop.
 #[test]
 fn loss() {
-    let Some(lab) = Lab::enter() else { return };
+    let Some(lab) = Perf::enter() else { return };
     let _responder = Responder::start("packet", "64K");
     for (test, tcp) in tests() {
         let output = lab.perf(&format!(
@@ -243,7 +173,7 @@ fn loss() {
 /// For a second, and every size.
 #[test]
 fn for_a_time_and_all_sizes() {
-    let Some(lab) = Lab::enter() else { return };
+    let Some(lab) = Perf::enter() else { return };
     let _responder = Responder::start("packet", "8M");
     let timed = lab.json("write_bw 192.0.2.1 --port packet:far -p 18600 -D 1 -s 64");
     let result = &timed["results"][0];
@@ -265,7 +195,7 @@ fn for_a_time_and_all_sizes() {
 /// Each failure says what, where, and what to do: 2 before it began, 1 afterwards.
 #[test]
 fn failures() {
-    let Some(lab) = Lab::enter() else { return };
+    let Some(lab) = Perf::enter() else { return };
     let responder = Responder::start("packet", "64K");
     let port = "--port packet:far";
 

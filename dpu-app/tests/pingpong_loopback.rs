@@ -4,112 +4,59 @@
 
 mod support;
 
-use std::net::IpAddr;
 use std::time::{Duration, Instant as WallClock};
 
 use dpu_app::service::memory::read;
 use dpu_app::service::pingpong::{
     Address, Client, DONE, Options, Session, SessionError, Transport,
 };
-use dpu_app::service::{Context, Gid, Progress, Queues, Reply, session_of};
+use dpu_app::service::{Gid, Progress, Reply, session_of};
 use roce_codec::ib::{PKey, PathMtu, Psn, RnrTimer};
-use roce_codec::net::MacAddr;
-use roce_dataplane::poll::{OneNeighbour, turn};
 use roce_dataplane::port::Port;
-use roce_dataplane::port::fault::{FaultConfig, FaultPort, FaultRates};
+use roce_dataplane::port::fault::FaultPort;
 use roce_dataplane::port::loopback::LoopbackWire;
 use roce_engine::{
-    Access, Addr, Backing, Config, Engine, Event, HeapStorage, Instant, Limits, ModifyQp, MrAttr,
-    NextHop, Path, QpInit, RtrAttr, RtsAttr, SeededEntropy, SendWr, Sge, WrOpcode,
+    Access, Addr, Backing, HeapStorage, Instant, ModifyQp, MrAttr, NextHop, Path, QpInit, RtrAttr,
+    RtsAttr, SendWr, Sge, WrOpcode,
 };
-use support::host::Host;
+use support::side::{LIMITS, MACS, Side, host, losing};
 use support::{CLIENT, SERVER};
 
-const MACS: [MacAddr; 2] = [MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2])];
-const LIMITS: Limits = Limits { cqs: 2, ..Limits::SMALL };
 const PATIENCE: Duration = Duration::from_secs(20);
 const SERVER_ID: u32 = 5;
 const CLIENT_ID: u32 = 6;
 
-/// One of two engines, and what it runs on.
-struct Side<'s, P> {
-    engine: Engine<'s>,
-    port: P,
-    host: Host,
-    queues: Queues,
-    neighbour: MacAddr,
-    now: Instant,
+fn pump_server<P: Port>(side: &mut Side<'_, P>, session: &mut Session) -> Result<(), SessionError> {
+    while let Some(wc) = side.poll_cq() {
+        assert_eq!(session_of(wc.wr_id), SERVER_ID);
+        session.handle_completion(&wc, &mut side.context())?;
+    }
+    while let Some(event) = side.poll_event() {
+        session.handle_event(&event)?;
+    }
+    if session.poll_timeout().is_some_and(|due| due <= side.now) {
+        session.handle_timeout(&side.context());
+    }
+    Ok(())
 }
 
-impl<'s, P: Port> Side<'s, P> {
-    fn new(storage: &'s mut HeapStorage, port: P, address: IpAddr, neighbour: MacAddr) -> Self {
-        let mut engine = Engine::new(Config::DEFAULT, storage.lend());
-        let mut cq = || engine.create_cq(128).unwrap();
-        let queues = Queues { send: cq(), recv: cq() };
-        let host = Host::new(address, SeededEntropy::new(u64::from(neighbour.0[5])));
-        Self { engine, port, host, queues, neighbour, now: Instant::ZERO }
+fn pump_client<P: Port>(side: &mut Side<'_, P>, client: &mut Client) -> Result<(), SessionError> {
+    while let Some(wc) = side.poll_cq() {
+        assert_eq!(session_of(wc.wr_id), CLIENT_ID);
+        client.handle_completion(&wc, &mut side.context())?;
     }
-
-    fn context(&mut self) -> Context<'_, 's, Host> {
-        Context {
-            engine: &mut self.engine,
-            platform: &mut self.host,
-            queues: self.queues,
-            path_mtu: PathMtu::Mtu4096,
-            now: self.now,
-        }
+    while let Some(event) = side.poll_event() {
+        client.handle_event(&event)?;
     }
-
-    fn turn(&mut self, now: Instant) {
-        self.now = now;
-        let hop = OneNeighbour(self.neighbour);
-        let _ = turn(&mut self.engine, &mut self.port, &self.host.memory, &hop, now);
+    if client.poll_timeout().is_some_and(|due| due <= side.now) {
+        client.handle_timeout(&side.context())?;
     }
-
-    fn events(&mut self) -> Vec<Event> {
-        std::iter::from_fn(|| self.engine.poll_event()).collect()
-    }
-}
-
-impl<P: Port> Side<'_, P> {
-    fn pump_server(&mut self, session: &mut Session) -> Result<(), SessionError> {
-        for queue in [self.queues.recv, self.queues.send] {
-            while let Some(wc) = self.engine.poll_cq(queue) {
-                assert_eq!(session_of(wc.wr_id), SERVER_ID);
-                session.handle_completion(&wc, &mut self.context())?;
-            }
-        }
-        self.events().iter().try_for_each(|event| session.handle_event(event))?;
-        if session.poll_timeout().is_some_and(|due| due <= self.now) {
-            session.handle_timeout(&self.context());
-        }
-        Ok(())
-    }
-
-    fn pump_client(&mut self, client: &mut Client) -> Result<(), SessionError> {
-        for queue in [self.queues.recv, self.queues.send] {
-            while let Some(wc) = self.engine.poll_cq(queue) {
-                assert_eq!(session_of(wc.wr_id), CLIENT_ID);
-                client.handle_completion(&wc, &mut self.context())?;
-            }
-        }
-        self.events().iter().try_for_each(|event| client.handle_event(event))?;
-        if client.poll_timeout().is_some_and(|due| due <= self.now) {
-            client.handle_timeout(&self.context())?;
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 fn options(transport: Transport, size: u32) -> Options {
     let iterations = Some(30);
     Options { transport, path_mtu: PathMtu::Mtu1024, size, iterations, check: true }
-}
-
-/// What happens to frames, each way.
-fn faults(drop: f64) -> FaultConfig {
-    let rates = FaultRates { drop, ..FaultRates::default() };
-    FaultConfig { rx: rates, tx: rates, seed: 11 }
 }
 
 /// A whole run; says how it ended at either side, and whether the server noticed the end.
@@ -118,8 +65,9 @@ fn run(theirs: Options, ours: Options, drop: f64) -> [Result<(), SessionError>; 
     let [near, far] = wire.ends(MACS);
     let mut storage = [HeapStorage::new(&LIMITS), HeapStorage::new(&LIMITS)];
     let [a, b] = &mut storage;
-    let mut here = Side::new(a, FaultPort::new(near, &faults(drop)), CLIENT, MACS[1]);
-    let mut there = Side::new(b, far, SERVER, MACS[0]);
+    let mut here =
+        Side::new(a, FaultPort::new(near, &losing(drop, 11)), host(CLIENT), PathMtu::Mtu4096);
+    let mut there = Side::new(b, far, host(SERVER), PathMtu::Mtu4096);
 
     let mut client = Client::new(CLIENT_ID, ours, CLIENT, &mut here.context()).unwrap();
     let mut session = Session::new(SERVER_ID, theirs);
@@ -148,9 +96,9 @@ fn run(theirs: Options, ours: Options, drop: f64) -> [Result<(), SessionError>; 
         if here.engine.poll_timeout().is_some() || ours.transport != Transport::Rc {
             skipped += 100_000;
         }
-        here.turn(now);
-        there.turn(now);
-        ends = [here.pump_client(&mut client), there.pump_server(&mut session)];
+        let _ = here.turn(now);
+        let _ = there.turn(now);
+        ends = [pump_client(&mut here, &mut client), pump_server(&mut there, &mut session)];
     }
     if ends == [Ok(()), Ok(())] {
         assert_eq!(client.answered(), 30);
@@ -206,7 +154,7 @@ fn a_datagram_is_one_packet() {
     let wire = Box::new(LoopbackWire::<1>::new());
     let [near, _] = wire.ends(MACS);
     let mut storage = HeapStorage::new(&LIMITS);
-    let mut side = Side::new(&mut storage, near, CLIENT, MACS[1]);
+    let mut side = Side::new(&mut storage, near, host(CLIENT), PathMtu::Mtu4096);
     let (size, most) = (1025, PathMtu::Mtu1024);
     let client = Client::new(CLIENT_ID, options(Transport::Ud, size), CLIENT, &mut side.context());
     assert_eq!(client.err(), Some(SessionError::Datagram { size, most }));
@@ -231,7 +179,7 @@ fn nonsense_over_tcp() {
     let wire = Box::new(LoopbackWire::<1>::new());
     let [_, far] = wire.ends(MACS);
     let mut storage = HeapStorage::new(&LIMITS);
-    let mut side = Side::new(&mut storage, far, SERVER, MACS[0]);
+    let mut side = Side::new(&mut storage, far, host(SERVER), PathMtu::Mtu4096);
     let mut reply = Reply::new();
     let mut say = |text: &[u8]| {
         let mut session = Session::new(SERVER_ID, options(Transport::Rc, 4096));
@@ -259,8 +207,8 @@ fn a_page_that_begins_with_something_else() {
     let [near, far] = wire.ends(MACS);
     let mut storage = [HeapStorage::new(&LIMITS), HeapStorage::new(&LIMITS)];
     let [a, b] = &mut storage;
-    let mut here = Side::new(a, near, CLIENT, MACS[1]);
-    let mut there = Side::new(b, far, SERVER, MACS[0]);
+    let mut here = Side::new(a, near, host(CLIENT), PathMtu::Mtu4096);
+    let mut there = Side::new(b, far, host(SERVER), PathMtu::Mtu4096);
     let mut session = Session::new(SERVER_ID, options(Transport::Rc, 1 << 14));
 
     // By hand: a queue pair, and a message of three pages whose last begins with 0x7b.
@@ -305,9 +253,9 @@ fn a_page_that_begins_with_something_else() {
     here.engine.post_send(qpn, &SendWr::new(1, WrOpcode::Send, &sges)).unwrap();
 
     let end = (1..1000).find_map(|tick| {
-        here.turn(Instant(tick * 10_000));
-        there.turn(Instant(tick * 10_000));
-        there.pump_server(&mut session).err()
+        let _ = here.turn(Instant(tick * 10_000));
+        let _ = there.turn(Instant(tick * 10_000));
+        pump_server(&mut there, &mut session).err()
     });
     let wanted = SessionError::Byte { message: 0, offset: 8192, found: 0x7b, expected: 0 };
     assert_eq!(end, Some(wanted));

@@ -14,6 +14,7 @@ use super::serve::serve;
 use super::served::Served;
 use super::stage::StageArgs;
 use super::ucmatose::{UcmatoseArgs, ucmatose};
+use super::udaddy::{UdaddyArgs, udaddy};
 
 /// Serves RDMA clients over RoCEv2 without an RDMA NIC or kernel module.
 #[derive(Debug, Parser)]
@@ -29,6 +30,7 @@ enum Command {
     Pingpong(PingpongArgs),
     Rping(RpingArgs),
     Ucmatose(UcmatoseArgs),
+    Udaddy(UdaddyArgs),
     Demo(DemoArgs),
 }
 
@@ -200,6 +202,7 @@ impl Cli {
             Command::Pingpong(args) => pingpong(&args),
             Command::Rping(args) => rping(&args),
             Command::Ucmatose(args) => ucmatose(&args),
+            Command::Udaddy(args) => udaddy(&args),
             Command::Demo(args) => demo(&args),
         }
     }

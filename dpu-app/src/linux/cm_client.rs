@@ -62,7 +62,7 @@ pub(super) fn run_client(
     }
     poll.host.release_route(route);
     let PollLoop { engine, mut stack, unresolved, .. } = poll;
-    let counted = stage.strike(&mut stack, engine.counters(), unresolved, 1);
+    let counted = stage.strike(&mut stack, engine.counters(), Some(cm.counters()), unresolved, 1);
     result.and(counted)
 }
 

@@ -23,6 +23,7 @@ pub mod service_spec;
 mod stage;
 mod stats;
 mod ucmatose;
+mod udaddy;
 mod wire;
 
 pub use wire::PortSpec;

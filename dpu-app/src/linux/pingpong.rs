@@ -120,7 +120,7 @@ pub(crate) fn pingpong(args: &PingpongArgs) -> Result<()> {
     let result = run(args, at, &mut client, &mut poll);
     client.close(&mut poll.context());
     let PollLoop { engine, mut stack, unresolved, .. } = poll;
-    let counted = args.stage.strike(&mut stack, engine.counters(), unresolved, 1);
+    let counted = args.stage.strike(&mut stack, engine.counters(), None, unresolved, 1);
     result.with_context(|| format!("{at}")).and(counted)
 }
 

@@ -85,7 +85,8 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<()> {
     }
 
     let unresolved = run(args, &mut server, &mut stack);
-    args.stage.strike(&mut stack, server.engine.counters(), unresolved, server.served)
+    let gsi = server.gsi_counters();
+    args.stage.strike(&mut stack, server.engine.counters(), gsi, unresolved, server.served)
 }
 
 /// The poll loop; says how many packets were not sent for want of a neighbour.

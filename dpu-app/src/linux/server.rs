@@ -15,7 +15,7 @@ use super::log::say;
 use super::os;
 use super::platform::Host;
 use super::service_spec::ServiceSpec;
-use crate::service::cm::{CmService, CmServices, Gsi};
+use crate::service::cm::{CmService, CmServices, Gsi, GsiCounters};
 use crate::service::{Context, Queues, SessionError, session_of};
 
 /// Clients at a time; a further one is turned away.
@@ -117,6 +117,11 @@ impl<'s> Server<'s> {
             })?;
         self.listeners.push(Listener { socket, service });
         Ok(())
+    }
+
+    /// What came to queue pair 1 and left it, where there is one.
+    pub(crate) fn gsi_counters(&self) -> Option<&GsiCounters> {
+        self.cm.as_ref().map(CmServices::counters)
     }
 
     /// Begins to speak to peers by the connection manager, with `services`.

@@ -19,6 +19,7 @@ use super::platform::Host;
 use super::recorder::Recorder;
 use super::stats::Stats;
 use super::wire::{PortSpec, Stack, Wire};
+use crate::service::cm::GsiCounters;
 
 /// The options for it.
 #[derive(Debug, Args)]
@@ -103,10 +104,11 @@ impl StageArgs {
         &self,
         stack: &mut Stack,
         engine: &Counters,
+        gsi: Option<&GsiCounters>,
         unresolved: u64,
         sessions: u64,
     ) -> Result<()> {
-        let stats = Stats::new(engine, stack, unresolved, sessions);
+        let stats = Stats::new(engine, gsi, stack, unresolved, sessions);
         say(format_args!("{}", stats.text()));
         if self.stats {
             println!("{}", stats.json());

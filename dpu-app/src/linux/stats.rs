@@ -8,11 +8,14 @@ use roce_engine::{Counters, DropReason, HwCounter};
 use serde_json::{Map, Value, json};
 
 use super::wire::Stack;
+use crate::service::cm::GsiCounters;
 
 /// Everything that was counted.
 #[derive(Debug)]
 pub(crate) struct Stats {
     engine: Counters,
+    /// Of queue pair 1, where there is one.
+    gsi: Option<GsiCounters>,
     /// As the engine's side of the port sees it.
     port: PortCounters,
     /// As the wire sees it: apart from the above when faults lie between.
@@ -23,9 +26,16 @@ pub(crate) struct Stats {
 }
 
 impl Stats {
-    pub(crate) fn new(engine: &Counters, stack: &Stack, unresolved: u64, sessions: u64) -> Self {
+    pub(crate) fn new(
+        engine: &Counters,
+        gsi: Option<&GsiCounters>,
+        stack: &Stack,
+        unresolved: u64,
+        sessions: u64,
+    ) -> Self {
         Self {
             engine: engine.clone(),
+            gsi: gsi.copied(),
             port: stack.counters(),
             wire: stack.wire_counters(),
             faults: stack.faults(),
@@ -63,6 +73,10 @@ impl Stats {
             },
             "sessions": self.sessions,
         });
+        if let Some(gsi) = self.gsi {
+            let mads = gsi.by_name().map(|(name, count)| (name.to_owned(), count.into()));
+            stats["mads"] = Value::Object(mads.into_iter().collect());
+        }
         if let Some([rx, tx]) = self.faults {
             stats["faults"] = json!({ "rx": faults(rx), "tx": faults(tx) });
         }
@@ -84,6 +98,7 @@ impl Stats {
         line(&mut text, "dropped", drops);
         let events = HwCounter::ALL.iter().map(|event| (event.name(), self.engine.event(*event)));
         line(&mut text, "counted", events);
+        line(&mut text, "MADs", self.gsi.iter().flat_map(GsiCounters::by_name));
         let port = [
             ("missed by the kernel or device", self.wire.rx_missed),
             ("too long", self.wire.rx_oversize),

@@ -8,7 +8,7 @@ use clap::Args;
 use super::cm_client::run_client;
 use super::stage::StageArgs;
 use crate::service::cm::AnySession;
-use crate::service::ucmatose::{Client, DEFAULT_PORT, MAX_COUNT, MAX_SIZE, Traffic};
+use crate::service::ucmatose::{DEFAULT_PORT, MAX_COUNT, MAX_SIZE, Session, Traffic};
 
 /// Be the client of ucmatose: receive the server's messages, and send as many back.
 #[derive(Debug, Args)]
@@ -53,7 +53,7 @@ pub(crate) fn ucmatose(args: &UcmatoseArgs) -> Result<()> {
     let traffic = Traffic { count: args.count, size: args.size };
     run_client(&args.stage, args.server, args.path_mtu, |number, src_port, gsi, context| {
         let ports = (src_port, args.cm_port);
-        let client = Client::connect(number, traffic, args.server, ports, gsi, context)?;
-        Ok(AnySession::UcmatoseClient(client))
+        let client = Session::connect(number, traffic, args.server, ports, gsi, context)?;
+        Ok(AnySession::Ucmatose(client))
     })
 }

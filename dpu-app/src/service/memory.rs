@@ -22,6 +22,13 @@ pub struct Region {
     pub len: u64,
 }
 
+/// Bytes that are looked at at a time.
+const PIECE: usize = 256;
+
+/// Memory that a region was given is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unreadable;
+
 /// No checksum at all: what is read goes nowhere.
 #[derive(Clone)]
 struct NoCrc;
@@ -41,6 +48,30 @@ impl Crc32 for NoCrc {
 /// Reads `out.len()` bytes of a platform's memory; says whether they are there.
 pub fn read<M: Backing>(memory: &M, at: Addr, out: &mut [u8]) -> bool {
     memory.read_crc(at, out, &mut Icrc::<NoCrc>::ipv4(&[0; IPV4_HEADERS])).is_ok()
+}
+
+/// Calls `each` for `len` bytes at two places, piece by piece, with where they lie from the beginnings.
+///
+/// # Errors
+/// What `each` says first. [`Unreadable`] where memory ends before.
+pub fn each_piece<M: Backing, E: From<Unreadable>>(
+    memory: &M,
+    [here, there]: [Addr; 2],
+    len: u32,
+    mut each: impl FnMut(u32, &[u8], &[u8]) -> Result<(), E>,
+) -> Result<(), E> {
+    let (mut first, mut second) = ([0; PIECE], [0; PIECE]);
+    for offset in (0..len).step_by(PIECE) {
+        let piece = usize::try_from(len - offset).map_or(PIECE, |left| left.min(PIECE));
+        let first = first.get_mut(..piece).unwrap_or_default();
+        let second = second.get_mut(..piece).unwrap_or_default();
+        let at = |start: Addr| Addr { offset: start.offset + u64::from(offset), ..start };
+        if !(read(memory, at(here), first) && read(memory, at(there), second)) {
+            return Err(Unreadable.into());
+        }
+        each(offset, first, second)?;
+    }
+    Ok(())
 }
 
 /// A queue pair and what its peer may reach by it.

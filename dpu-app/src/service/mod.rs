@@ -20,7 +20,7 @@ use roce_engine::{Backing, Cq, Engine, Entropy, Instant, NextHop};
 pub use self::gid::Gid;
 use self::memory::Region;
 pub use self::session::{
-    MAX_MESSAGE_LEN, Progress, Reply, Session, SessionError, session_of, wr_id,
+    MAX_MESSAGE_LEN, Progress, Reply, Session, SessionError, low_of, session_of, wr_id,
 };
 
 /// The way to a peer: which of our addresses it is to talk to, and who passes packets on.

@@ -47,6 +47,14 @@ pub fn session_of(wr_id: u64) -> u32 {
     u32::try_from(wr_id >> 32).unwrap_or(0)
 }
 
+/// What the session made of the id's lower half.
+#[must_use]
+pub const fn low_of(wr_id: u64) -> u32 {
+    #[expect(clippy::cast_possible_truncation, reason = "the lower half is wanted")]
+    let low = wr_id as u32;
+    low
+}
+
 /// Why a session ended before its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

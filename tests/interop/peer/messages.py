@@ -1,8 +1,9 @@
-"""librdmacm's ucmatose and udaddy in the guest against our servers: messages over connections that RDMA CM makes, and
-datagrams to a queue pair that it finds."""
+"""librdmacm's ucmatose and udaddy in the guest against ours, either side: messages over connections that RDMA CM makes,
+and datagrams to a queue pair that it finds."""
 
 import dataclasses
-import re
+import itertools
+import operator
 
 from . import wire
 from .scenario import LOSS, Scenario, complaint
@@ -100,8 +101,39 @@ class Udaddy:
         return _check_counts(frames, (_UD_SEND_ONLY_IMMEDIATE,), self.connections * self.count)
 
 
-def _check_counts(frames, ends, wanted):
-    """Messages by direction, told by who sent the first packet that ends one; each PSN of a queue pair once."""
+@dataclasses.dataclass(frozen=True)
+class UdaddyThere(Udaddy):
+    """Ours against `udaddy` in the guest. That one has one buffer for both ways, and sends from where the area for a GRH
+    is when something comes: its answers are that area and the beginning of what has come. Our client looks at that."""
+
+    binary = "roce-responder"
+    listens = "sleep 1"  # an RDMA CM listener shows nowhere
+
+    def server(self, card):
+        return ["udaddy", "-b", card.client(self.family), "-f", "ip", "-C", str(self.count), "-S", str(self.size)]
+
+    def check_server(self, output, status):
+        return Udaddy.check(self, output, status)
+
+    def arguments(self, card, place):
+        return ["udaddy", *place.words(), "-s", card.client(self.family), "-C", str(self.count), "-S", str(self.size)]
+
+    def check(self, output, status):
+        problem = complaint("roce-responder udaddy", output, status)
+        return [problem] if problem else [] if f"done, {self.count} rounds" in output else [output.strip()[-200:]]
+
+    def check_frames(self, frames):
+        return _check_counts(frames, (_UD_SEND_ONLY_IMMEDIATE,), self.count, _behind_the_area)
+
+
+def _behind_the_area(there, back):
+    """Whether answers are 40 bytes and the beginning of what was sent."""
+    return {each[40:] for each in back} == {each[:-40] for each in there}
+
+
+def _check_counts(frames, ends, wanted, answers=operator.eq):
+    """Messages by direction, told by who sent the first packet that ends one; each PSN of a queue pair once. `answers`
+    says whether payloads are answered by others."""
     ended, payloads = {}, {}
     for _, frame, _ in frames:
         packet = wire.roce(frame)
@@ -112,7 +144,7 @@ def _check_counts(frames, ends, wanted):
     problems = []
     if counts != [wanted] * 2:
         problems.append(f"{' and '.join(map(str, counts)) or 'no'} messages by sender, {wanted} each way wanted")
-    if len(set(map(frozenset, payloads.values()))) > 1:
+    if len(payloads) == 2 and not any(answers(*pair) for pair in itertools.permutations(payloads.values())):
         problems.append("what was sent there is not what was sent back")
     return problems
 
@@ -129,6 +161,8 @@ def programs():
         Scenario("udaddy-four-resolutions", "veth", (Udaddy("ipv4", 4, 20, 1000),)),
         Scenario("udaddy-long", "tap", (Udaddy("ipv6", 1, 5, 4096),)),
         *(Scenario(f"ucmatose-ours-{family}", attachment, (Ucmatose(family, 1, 20, 5000),), ours="client")
+          for family, attachment in (("ipv4", "veth"), ("ipv6", "tap"))),
+        *(Scenario(f"udaddy-ours-{family}", attachment, (UdaddyThere(family, 1, 20, 1000),), ours="client")
           for family, attachment in (("ipv4", "veth"), ("ipv6", "tap"))),
         Scenario("ucmatose-then-udaddy", "veth", (Ucmatose(), Udaddy())),
     ]

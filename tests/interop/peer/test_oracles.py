@@ -123,6 +123,14 @@ class Messages(unittest.TestCase):
         self.assertEqual(messages.Udaddy(count=6).check_frames(self.captured),
                          ["5 and 5 messages by sender, 6 each way wanted", self.CHANGED])
 
+    def test_the_programs_server(self):
+        self.assertEqual(messages.UdaddyThere(count=5).check_frames(self.captured), [])
+        for number in self.datagrams:
+            stamp, frame, length = self.captured[number]
+            changed = list(self.captured)
+            changed[number] = (stamp, altered(frame, wire.roce(frame).payload_end - 50), length)
+            self.assertEqual(messages.UdaddyThere(count=5).check_frames(changed), [self.CHANGED])
+
     def test_what_comes_back(self):
         """One side's payloads in both directions."""
         payload = None

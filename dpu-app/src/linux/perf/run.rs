@@ -90,7 +90,7 @@ pub(super) fn measure(cli: &PerfCli, job: &Job) -> Result<(), Failure> {
     }
     client.close(&mut perf.context());
     let Perf { engine, unresolved, .. } = perf;
-    let counted = cli.stage.strike(&mut stack, engine.counters(), unresolved, 1);
+    let counted = cli.stage.strike(&mut stack, engine.counters(), None, unresolved, 1);
     result.map_err(|error| Failure::Run(error.context(at)))?;
     counted.map_err(Failure::Run)
 }

@@ -2,13 +2,13 @@
 
 use core::fmt;
 
-use roce_codec::cm::RejReason;
+use roce_codec::cm::{RejReason, SidrStatus};
 use roce_codec::ib::NakCode;
 use roce_engine::cm::CmCallError;
 use roce_engine::{AhError, PostError, QpError, WcStatus};
 
 use crate::service::RouteError;
-use crate::service::memory::ExposeError;
+use crate::service::memory::{ExposeError, Unreadable};
 
 /// Why a session, or what it needs, failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub enum CmServiceError {
     Refused(NakCode),
     /// The peer rejected the connection.
     Rejected(RejReason),
+    /// The peer has no queue pair for datagrams of the service.
+    NotServed(SidrStatus),
     /// The peer does not answer.
     Unreachable,
     /// The peer has forgotten the connection.
@@ -60,6 +62,7 @@ impl fmt::Display for CmServiceError {
             Self::Failed(status) => write!(f, "a request failed: {status}"),
             Self::Refused(code) => write!(f, "the peer's request was refused: {code:?}"),
             Self::Rejected(reason) => write!(f, "the peer rejected the connection: {reason}"),
+            Self::NotServed(status) => write!(f, "the peer does not serve it: {status}"),
             Self::Unreachable => f.write_str("the peer does not answer"),
             Self::Stale => f.write_str("the peer has forgotten the connection"),
             Self::Protocol => f.write_str("the peer does not speak the service's protocol"),
@@ -81,6 +84,12 @@ macro_rules! from {
             }
         })*
     };
+}
+
+impl From<Unreadable> for CmServiceError {
+    fn from(_: Unreadable) -> Self {
+        Self::Failed(WcStatus::LocalProtection)
+    }
 }
 
 from!(CmCallError => Cm, QpError => Qp, PostError => Post, AhError => Ah, ExposeError => Memory,

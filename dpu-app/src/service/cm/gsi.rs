@@ -12,7 +12,7 @@ use roce_engine::{
 
 use super::{CmServiceError, Notice};
 use crate::service::memory::{Exposed, read};
-use crate::service::{Context, Platform, Route, session_of, wr_id};
+use crate::service::{Context, Platform, Route, low_of, session_of, wr_id};
 
 /// MADs that may wait to be looked at; a peer whose MAD finds no room sends it again.
 const RECEIVES: u32 = 64;
@@ -47,6 +47,21 @@ pub struct GsiCounters {
     pub sent: u64,
     /// MADs that found no way to their host; they are sent again as if they had been lost.
     pub no_route: u64,
+}
+
+impl GsiCounters {
+    /// Each by its name.
+    #[must_use]
+    pub const fn by_name(&self) -> [(&'static str, u64); 6] {
+        [
+            ("received", self.received),
+            ("malformed", self.malformed),
+            ("foreign", self.foreign),
+            ("misaddressed", self.misaddressed),
+            ("sent", self.sent),
+            ("no_route", self.no_route),
+        ]
+    }
 }
 
 /// A host that MADs go to.
@@ -153,7 +168,7 @@ impl<'s> Gsi<'s> {
 
     /// Takes a completion of queue pair 1's: a MAD has come, or one has gone.
     pub fn handle_completion<P: Platform>(&mut self, wc: &Wc, context: &mut Context<'_, '_, P>) {
-        let low = u32::try_from(wc.wr_id & u64::from(u32::MAX)).unwrap_or(u32::MAX);
+        let low = low_of(wc.wr_id);
         if wc.opcode != WcOpcode::Recv {
             let slot = usize::try_from(low).ok().and_then(|low| self.sends.get_mut(low));
             if let Some(ah) = slot.and_then(Option::take) {

@@ -178,7 +178,8 @@ impl CmService {
             }
             Self::Ucmatose { traffic, .. } => {
                 let id = notice.id;
-                let server = ucmatose::Server::accept(number, *traffic, id, request, gsi, context)?;
+                let server =
+                    ucmatose::Session::accept(number, *traffic, id, request, gsi, context)?;
                 Ok(AnySession::Ucmatose(server))
             }
             Self::Udaddy { .. } => {
@@ -207,12 +208,12 @@ pub enum AnySession {
     Rping(rping::Server),
     /// A client of `rping`.
     RpingClient(rping::Client),
-    /// A server of `ucmatose`.
-    Ucmatose(ucmatose::Server),
-    /// A client of `ucmatose`.
-    UcmatoseClient(ucmatose::Client),
+    /// Either side of `ucmatose`.
+    Ucmatose(ucmatose::Session),
     /// A server of `udaddy`.
     Udaddy(udaddy::Server),
+    /// A client of `udaddy`.
+    UdaddyClient(udaddy::Client),
 }
 
 /// The same for each kind of session.
@@ -222,8 +223,8 @@ macro_rules! each {
             AnySession::Rping($session) => $what,
             AnySession::RpingClient($session) => $what,
             AnySession::Ucmatose($session) => $what,
-            AnySession::UcmatoseClient($session) => $what,
             AnySession::Udaddy($session) => $what,
+            AnySession::UdaddyClient($session) => $what,
         }
     };
 }
@@ -234,8 +235,8 @@ impl AnySession {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Rping(_) | Self::RpingClient(_) => "rping",
-            Self::Ucmatose(_) | Self::UcmatoseClient(_) => "ucmatose",
-            Self::Udaddy(_) => "udaddy",
+            Self::Ucmatose(_) => "ucmatose",
+            Self::Udaddy(_) | Self::UdaddyClient(_) => "udaddy",
         }
     }
 }

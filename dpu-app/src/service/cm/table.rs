@@ -5,7 +5,9 @@ use roce_codec::cm::RejReason;
 use roce_engine::cm::CmState;
 use roce_engine::{Event, Instant, Wc, WcStatus};
 
-use super::{AnySession, CmService, CmServiceError, CmSession, End, Gsi, Notice, Request, What};
+use super::{
+    AnySession, CmService, CmServiceError, CmSession, End, Gsi, GsiCounters, Notice, Request, What,
+};
 use crate::service::{Context, Platform, session_of};
 
 /// Sessions at a time; a further peer is rejected for want of resources.
@@ -52,6 +54,12 @@ impl<'s> CmServices<'s> {
     /// Queue pair 1.
     pub const fn gsi(&mut self) -> &mut Gsi<'s> {
         &mut self.gsi
+    }
+
+    /// What came to queue pair 1 and left it.
+    #[must_use]
+    pub const fn counters(&self) -> &GsiCounters {
+        self.gsi.counters()
     }
 
     /// The number for the next session of ours.

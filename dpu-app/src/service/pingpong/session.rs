@@ -10,7 +10,7 @@ use super::endpoint::Endpoint;
 use super::error::SessionError;
 use super::{Address, DONE, Options, PAGE, Transport};
 use crate::service::memory::{SharedRegion, read};
-use crate::service::{Context, Gid, Platform, Progress, Reply, wr_id};
+use crate::service::{Context, Gid, Platform, Progress, Reply, low_of, wr_id};
 
 /// Messages that may be on their way back; a client sends the next one when it has the last.
 const SLOTS: u32 = 4;
@@ -191,7 +191,7 @@ impl Session {
             status => return Err(SessionError::Failed(status)),
         }
         let Some(endpoint) = &self.endpoint else { return Ok(()) };
-        let slot = u32::try_from(wc.wr_id & u64::from(u32::MAX)).unwrap_or(0);
+        let slot = low_of(wc.wr_id);
         if wc.opcode == WcOpcode::Recv {
             let len = endpoint.message_len(wc.byte_len);
             if self.options.check {

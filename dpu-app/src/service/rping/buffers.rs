@@ -6,7 +6,7 @@ use roce_engine::{Access, Addr, Backing, Pd, RecvWr, SendWr, Wc, WcStatus, WrOpc
 use super::{Advert, RECEIVES, RECEIVES_AT, REGION_LEN, SEND_AT, STRIDE};
 use crate::service::cm::CmServiceError;
 use crate::service::memory::{Exposed, read};
-use crate::service::{Context, Platform, wr_id};
+use crate::service::{Context, Platform, low_of, wr_id};
 
 /// Bytes of a SEND.
 #[allow(clippy::cast_possible_truncation, reason = "16")]
@@ -61,7 +61,7 @@ impl Buffers {
         if wc.byte_len != ADVERT_LEN {
             return Err(CmServiceError::Protocol);
         }
-        let index = u32::try_from(wc.wr_id & u64::from(u32::MAX)).unwrap_or(0) % RECEIVES;
+        let index = low_of(wc.wr_id) % RECEIVES;
         let mut bytes = [0; Advert::LEN];
         if !read(context.platform.memory(), self.addr(RECEIVES_AT + index * STRIDE), &mut bytes) {
             return Err(CmServiceError::Failed(WcStatus::LocalProtection));

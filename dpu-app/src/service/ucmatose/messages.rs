@@ -5,8 +5,8 @@ use roce_engine::{Access, Addr, Backing, Pd, RecvWr, SendWr, Sge, Wc, WcStatus, 
 
 use super::Traffic;
 use crate::service::cm::CmServiceError;
-use crate::service::memory::{Exposed, read};
-use crate::service::{Context, Platform, wr_id};
+use crate::service::memory::{Exposed, each_piece};
+use crate::service::{Context, Platform, low_of, wr_id};
 
 /// See the [module](self). It is to be ended with [`Messages::withdraw`].
 #[derive(Debug)]
@@ -71,7 +71,8 @@ impl Messages {
         round: u64,
         context: &Context<'_, '_, P>,
     ) -> Result<(), CmServiceError> {
-        self.each_piece(place_of(wc), context, |sent, come, _| {
+        let (memory, places) = (context.platform.memory(), self.sent_and_come(wc));
+        each_piece(memory, places, self.traffic.size, |_, sent, come| {
             if sent == come { Ok(()) } else { Err(CmServiceError::Content { round }) }
         })
     }
@@ -82,34 +83,16 @@ impl Messages {
         wc: &Wc,
         context: &Context<'_, '_, P>,
     ) -> Result<(), CmServiceError> {
-        self.each_piece(place_of(wc), context, |_, come, at| {
-            let written = context.platform.memory().write(at, [come, &[]]);
+        let (memory, places) = (context.platform.memory(), self.sent_and_come(wc));
+        each_piece(memory, places, self.traffic.size, |offset, _, come| {
+            let written = memory.write(self.addr(0, offset), [come, &[]]);
             written.map_err(|_| CmServiceError::Failed(WcStatus::LocalProtection))
         })
     }
 
-    /// What is sent and what has come, in pieces, with where the former lies.
-    fn each_piece<P: Platform>(
-        &self,
-        place: u32,
-        context: &Context<'_, '_, P>,
-        mut each: impl FnMut(&[u8], &[u8], Addr) -> Result<(), CmServiceError>,
-    ) -> Result<(), CmServiceError> {
-        let (mut ours, mut theirs) = ([0; 256], [0; 256]);
-        let mut offset = 0;
-        while offset < self.traffic.size {
-            let len = usize::try_from(self.traffic.size - offset).map_or(256, |len| len.min(256));
-            let ours = ours.get_mut(..len).unwrap_or_default();
-            let theirs = theirs.get_mut(..len).unwrap_or_default();
-            let (here, there) = (self.addr(0, offset), self.addr(place, offset));
-            let memory = context.platform.memory();
-            if !(read(memory, here, ours) && read(memory, there, theirs)) {
-                return Err(CmServiceError::Failed(WcStatus::LocalProtection));
-            }
-            each(ours, theirs, here)?;
-            offset += 256;
-        }
-        Ok(())
+    /// Where both begin.
+    fn sent_and_come(&self, wc: &Wc) -> [Addr; 2] {
+        [self.addr(0, 0), self.addr(low_of(wc.wr_id), 0)]
     }
 
     fn addr(&self, place: u32, offset: u32) -> Addr {
@@ -128,9 +111,4 @@ impl Messages {
     pub(super) fn withdraw<P: Platform>(self, context: &mut Context<'_, '_, P>) {
         self.exposed.withdraw(context);
     }
-}
-
-/// Where a message was placed.
-fn place_of(wc: &Wc) -> u32 {
-    u32::try_from(wc.wr_id & u64::from(u32::MAX)).unwrap_or(0)
 }

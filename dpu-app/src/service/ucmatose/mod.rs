@@ -11,14 +11,12 @@
 //! Neither side says how many messages there are, or how long they are. The client's are what it
 //! has received: the program has one buffer for both.
 
-mod client;
 mod messages;
-mod server;
+mod session;
 
 use core::fmt;
 
-pub use client::Client;
-pub use server::Server;
+pub use session::Session;
 
 /// The port of RDMA CM's that clients ask for unless told otherwise.
 pub const DEFAULT_PORT: u16 = 7471;
