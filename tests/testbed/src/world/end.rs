@@ -264,8 +264,8 @@ impl End {
             self.post_local(host, peer, &request, id)?;
             return Ok(true);
         }
-        let va = va + u64::try_from(request.remote).unwrap_or(0);
-        let rkey = peer.key_for(&request, index);
+        let (rkey, remote) = peer.key_for(&request, index);
+        let va = va + u64::try_from(remote).unwrap_or(0);
         let imm = u32::try_from(request.operand & 0xffff_ffff).unwrap_or(0);
         let len = u32::try_from(request.len).unwrap_or(0);
         let opcode = match request.kind {
@@ -353,17 +353,19 @@ impl End {
         Ok(true)
     }
 
-    /// A key to the memory it offers for a request of the other side's; the wrong one, if that is
-    /// how the request fails.
-    fn key_for(&mut self, request: &Request, index: usize) -> RKey {
+    /// A key to the memory it offers for a request of the other side's, and where there; the wrong
+    /// one, if that is how the request fails.
+    fn key_for(&mut self, request: &Request, index: usize) -> (RKey, usize) {
         let nobodys = RKey(self.offered_mr.rkey.0 ^ 0x4000_0000);
+        let there = request.remote;
         match (request.poison, &mut self.windows) {
             (Some(Poison::Invalidated), _) => {
-                return self.taken.last().map_or(nobodys, |(_, rkey)| *rkey);
+                return (self.taken.last().map_or(nobodys, |(_, rkey)| *rkey), there);
             }
             (Some(Poison::Key), windows) => {
                 let wrong = windows.as_ref().filter(|_| request.operand & 24 > 0);
-                return wrong.and_then(|windows| windows.wrong_key(request)).unwrap_or(nobodys);
+                let wrong = wrong.and_then(|windows| windows.wrong_key(request));
+                return wrong.unwrap_or((nobodys, there));
             }
             _ => {}
         }
@@ -374,11 +376,12 @@ impl End {
             self.regions_taken += usize::from(window.is_none());
             let rkey = window.or(region).unwrap_or(nobodys);
             self.taken.push((index, rkey));
-            return rkey;
+            return (rkey, there);
         }
         let window = windows.and_then(|windows| windows.key_for(request, index));
         // A key that will be taken away is as good as any until then.
-        window.or(region.filter(|_| request.operand & 1 == 1)).unwrap_or(self.offered_mr.rkey)
+        let region = region.filter(|_| request.operand & 1 == 1).unwrap_or(self.offered_mr.rkey);
+        (window.unwrap_or(region), there)
     }
 
     /// The key of its own that a message of the other side's takes away.

@@ -132,10 +132,13 @@ impl Windows {
         Some(window.mw.rkey)
     }
 
-    /// A key that does not open what a request asks for.
-    pub(super) fn wrong_key(&self, request: &Request) -> Option<RKey> {
+    /// A key that does not open what a request asks for, there or where it says.
+    pub(super) fn wrong_key(&self, request: &Request) -> Option<(RKey, usize)> {
         let (need, from, len) = (need(request.kind), request.remote, request.len);
         let open = self.all.iter().filter(|window| window.state == State::Open);
+        let beside = open.clone().filter(|_| request.kind != Kind::SendInv);
+        let beside = beside.filter(|window| window.access.contains(need));
+        let beside: Vec<_> = beside.flat_map(|window| window.beside(request)).collect();
         let unfit = open.filter(|window| match request.kind {
             // By its owner only.
             Kind::SendInv => window.mw.kind == MwType::Type1,
@@ -143,8 +146,13 @@ impl Windows {
         });
         // A window that may be flushed through needs a region that may be.
         let base = (request.kind != Kind::Flush).then_some(self.base.rkey);
-        let unfit: Vec<_> = unfit.map(|window| window.mw.rkey).collect();
-        let kinds = [unfit, self.dead.clone(), self.foreign.iter().copied().chain(base).collect()];
+        let here = |keys: &mut dyn Iterator<Item = RKey>| keys.map(|key| (key, from)).collect();
+        let kinds: [Vec<_>; 4] = [
+            beside,
+            here(&mut unfit.map(|window| window.mw.rkey)),
+            here(&mut self.dead.iter().copied()),
+            here(&mut self.foreign.iter().copied().chain(base)),
+        ];
         let keys = pick(kinds.into_iter().filter(|keys| !keys.is_empty()), request.operand >> 8)?;
         pick(keys.into_iter(), request.operand >> 16)
     }
@@ -199,6 +207,15 @@ impl Windows {
 impl Window {
     const fn contains(&self, from: usize, len: usize) -> bool {
         self.from <= from && from + len <= self.from + self.len
+    }
+
+    /// Places where a request would reach just beyond its ends.
+    fn beside(&self, request: &Request) -> impl Iterator<Item = (RKey, usize)> {
+        let (rkey, end) = (self.mw.rkey, self.from + self.len);
+        let word = request.kind.is_word();
+        let before = self.from.checked_sub(1).map(|at| if word { at & !7 } else { at });
+        let behind = if word { Some(end & !7) } else { (end + 1).checked_sub(request.len) };
+        before.into_iter().chain(behind).map(move |at| (rkey, at))
     }
 
     /// Whether all requests by its key have ended.
