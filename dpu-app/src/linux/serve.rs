@@ -115,7 +115,6 @@ fn run(args: &ServeArgs, server: &mut Server<'_>, stack: &mut Stack) -> u64 {
             let most = if server.is_busy() { TCP_SESSION_NS } else { TCP_IDLE_NS };
             let until = server.poll_timeout().map_or(most, |due| due.ns_since(now));
             stack.wait(until.min(most));
-            tcp_due = now;
         }
     }
     server.end_all(clock.now());

@@ -83,6 +83,12 @@ class Guest:
         output, rest = self._received.split(mark, 1)
         return output.decode(errors="replace").replace("\r", "").strip("\n"), int(rest.split(b"\n", 1)[0])
 
+    def processor_seconds(self):
+        """What its emulation has taken of the processors so far."""
+        with open(f"/proc/{self._process.pid}/stat", encoding="ascii") as file:
+            user, system = file.read().rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
     def close(self):
         if self._line is not None:
             self._line.close()
