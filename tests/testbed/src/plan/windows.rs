@@ -9,7 +9,7 @@ pub(super) fn draw(random: &mut Random, plan: &mut Plan) {
         let mut requests = connection.sides.iter().flat_map(|side| &side.requests);
         // One side at most fails by its own doing.
         let clean = requests.all(|request| request.poison.is_none());
-        let fails = clean.then(|| random.index(4));
+        let fails = (clean && random.one_in(2)).then(|| random.index(4));
         for (number, side) in connection.sides.iter_mut().enumerate() {
             side.windows = !random.one_in(4);
             let count = if side.windows { random.pick(&[1, 3, 6, 12]) } else { 0 };
