@@ -49,7 +49,8 @@ pub(super) fn run_client(
     let queues = Queues { send, recv };
     let mut poll = PollLoop::new(engine, host, stack, queues, path_mtu);
     let gsi = Gsi::new(cm_storage.lend(), &mut poll.context())?;
-    let mut cm = CmServices::new(gsi);
+    let mut session = [const { None }; 1];
+    let mut cm = CmServices::new(gsi, &mut session);
     poll.wait_for_neighbour(route.next_hop, &mut cm)
         .with_context(|| format!("{server}: no such neighbour"))?;
     let result = run(stage.spin, connect, &mut cm, &mut poll);

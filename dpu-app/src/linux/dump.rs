@@ -9,8 +9,6 @@ use roce_dataplane::host_memory::HostMemory;
 use roce_engine::Addr;
 use serde_json::json;
 
-use super::service_spec::ServiceSpec;
-use crate::service::Session;
 use crate::service::memory::SharedRegion;
 
 const PAGE: usize = 4096;
@@ -32,38 +30,35 @@ impl MemoryDump {
             .with_context(|| format!("{}: cannot write memory dumps there", directory.display()))
     }
 
-    /// Writes the regions of a session.
+    /// Writes a region of a session.
     pub(crate) fn write(
         &mut self,
-        service: &ServiceSpec,
-        session: &Session,
+        service: &str,
+        session: u32,
+        region: &SharedRegion,
         memory: &HostMemory,
     ) -> Result<()> {
-        for region in session.regions() {
-            let qpn = region.qpn.get();
-            let kind = service.kind.to_string().replace(':', "-");
-            let name = format!("{}-{kind}-qp{qpn:06x}.bin", session.id());
-            let path = self.directory.join(name);
-            write_sparse(&path, &region, memory)
-                .and_then(|()| self.append(&path, service, session, &region))
-                .with_context(|| format!("{}: the memory dump failed", path.display()))?;
-        }
-        Ok(())
+        let qpn = region.qpn.get();
+        let kind = service.replace(':', "-");
+        let path = self.directory.join(format!("{session}-{kind}-qp{qpn:06x}.bin"));
+        write_sparse(&path, region, memory)
+            .and_then(|()| self.append(&path, service, session, region))
+            .with_context(|| format!("{}: the memory dump failed", path.display()))
     }
 
     fn append(
         &mut self,
         path: &Path,
-        service: &ServiceSpec,
-        session: &Session,
+        service: &str,
+        session: u32,
         shared: &SharedRegion,
     ) -> std::io::Result<()> {
         let SharedRegion { qpn, exposed, receives } = shared;
         let region = exposed.region;
         let mut line = json!({
             "file": path.to_string_lossy(),
-            "service": service.to_string(),
-            "session": session.id(),
+            "service": service,
+            "session": session,
             "qpn": qpn.get(),
             "rkey": exposed.mr.rkey.0,
             "va": region.va,

@@ -7,8 +7,10 @@ use roce_dataplane::host_memory::HostMemory;
 use roce_dataplane::neighbour::{Neighbours, NextHopError};
 use roce_engine::Addr;
 
+use super::dump::MemoryDump;
+use super::log::say;
 use super::os::OsEntropy;
-use crate::service::memory::Region;
+use crate::service::memory::{Region, SharedRegion};
 use crate::service::{Platform, Route, RouteError};
 
 /// See the [module](self).
@@ -16,6 +18,8 @@ use crate::service::{Platform, Route, RouteError};
 pub(crate) struct Host {
     pub(crate) memory: HostMemory,
     pub(crate) neighbours: Neighbours,
+    /// Where what peers leave in memory is written, if anywhere.
+    pub(crate) dump: Option<MemoryDump>,
     random: OsEntropy,
     addresses: Vec<IpAddr>,
     /// Regions of former sessions.
@@ -28,6 +32,7 @@ impl Host {
         Self {
             memory: HostMemory::new(),
             neighbours,
+            dump: None,
             random: OsEntropy::new(),
             addresses,
             free: Vec::new(),
@@ -61,6 +66,14 @@ impl Platform for Host {
         // lost to us until the end.
         if self.memory.clear(region.addr.region).is_ok() {
             self.free.push(region);
+        }
+    }
+
+    fn keep(&mut self, service: &str, session: u32, region: &SharedRegion) {
+        if let Some(dump) = &mut self.dump
+            && let Err(error) = dump.write(service, session, region, &self.memory)
+        {
+            say(format_args!("{error:#}"));
         }
     }
 

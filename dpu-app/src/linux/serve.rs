@@ -15,6 +15,7 @@ use super::served::Served;
 use super::server::Server;
 use super::stage::Stage;
 use super::wire::Stack;
+use crate::service::cm::SessionSlot;
 
 /// Room for 256 queue pairs, each with perftest's 512 receives.
 const LIMITS: Limits = Limits {
@@ -36,8 +37,10 @@ const HELD_PER_QP: u32 = 512;
 /// Connections of the connection manager's, those that have ended a while ago included; services;
 /// answers that wait to be sent.
 const CM_CONNECTIONS: usize = 1024;
-const CM_LISTENERS: usize = 16;
+const CM_LISTENERS: usize = 64;
 const CM_ANSWERS: usize = 64;
+/// Clients by the connection manager at a time.
+const CM_SESSIONS: usize = 64;
 /// Peers at a time.
 const NEXT_HOPS: u16 = 256;
 
@@ -53,13 +56,14 @@ const FAREWELL_NS: u64 = 300_000_000;
 /// Serves until Ctrl-C, or as many clients as asked for.
 pub(crate) fn serve(args: &ServeArgs) -> Result<()> {
     os::catch_signals().context("catching signals")?;
-    let Stage { mut stack, host } = args.stage.set(NEXT_HOPS)?;
+    let Stage { mut stack, mut host } = args.stage.set(NEXT_HOPS)?;
     let path_mtu = args.stage.path_mtu(&stack, args.path_mtu)?;
-    let dump = args.dump_memory.as_deref().map(MemoryDump::create).transpose()?;
+    host.dump = args.dump_memory.as_deref().map(MemoryDump::create).transpose()?;
 
     let recovery = args.recovery.recovery();
     let held = if recovery == Recovery::SelectiveAccept { HELD } else { 0 };
     let mut cm_storage = HeapCmStorage::new(CM_CONNECTIONS, CM_LISTENERS, CM_ANSWERS);
+    let mut cm_sessions: Vec<SessionSlot> = std::iter::repeat_with(|| None).take(CM_SESSIONS).collect();
     let mut storage = HeapStorage::new(&LIMITS).with_held(held, path_mtu);
     let config = Config {
         max_path_mtu: path_mtu,
@@ -69,16 +73,19 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<()> {
         ..Config::DEFAULT
     };
     let engine = Engine::new(config, storage.lend());
-    let mut server = Server::new(engine, host, path_mtu, args.region_size, dump, CQES)?;
+    let mut server = Server::new(engine, host, path_mtu, args.region_size, CQES)?;
     let mut cm = Vec::new();
     for service in &args.services {
         match service {
-            Served::Tcp(service) => server.listen(*service, args.listen)?,
+            Served::Tcp(service) => {
+                server.listen(*service, args.listen)?;
+                cm.extend(service.by_cm(args.region_size));
+            }
             Served::Cm(service) => cm.push(*service),
         }
     }
     if !cm.is_empty() {
-        server.serve_cm(&cm, cm_storage.lend())?;
+        server.serve_cm(&cm, cm_storage.lend(), &mut cm_sessions)?;
     }
     for service in &args.services {
         say(format_args!("{service}: ready"));

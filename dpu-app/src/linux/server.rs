@@ -10,13 +10,12 @@ use roce_engine::cm::CmStorage;
 use roce_engine::{Engine, Instant};
 
 use super::connection::{Connection, End};
-use super::dump::MemoryDump;
 use super::log::say;
 use super::os;
 use super::platform::Host;
 use super::service_spec::ServiceSpec;
-use crate::service::cm::{CmService, CmServices, Gsi, GsiCounters};
-use crate::service::{Context, Queues, SessionError, session_of};
+use crate::service::cm::{CmService, CmServices, Gsi, GsiCounters, SessionSlot};
+use crate::service::{Context, Platform, Queues, SessionError, session_of};
 
 /// Clients at a time; a further one is turned away.
 const MAX_CLIENTS: usize = 64;
@@ -40,7 +39,6 @@ pub(crate) struct Server<'s> {
     clients: Vec<Connection>,
     /// What is reached by the connection manager, if anything is.
     cm: Option<CmServices<'s>>,
-    dump: Option<MemoryDump>,
     next_id: u32,
     /// Clients that have come and gone.
     pub(crate) served: u64,
@@ -66,7 +64,6 @@ impl<'s> Server<'s> {
         host: Host,
         path_mtu: PathMtu,
         region_len: u32,
-        dump: Option<MemoryDump>,
         cqes: u32,
     ) -> Result<Self> {
         let (Some(send), Some(recv)) = (engine.create_cq(cqes), engine.create_cq(cqes)) else {
@@ -81,7 +78,6 @@ impl<'s> Server<'s> {
             listeners: Vec::new(),
             clients: Vec::new(),
             cm: None,
-            dump,
             next_id: 1,
             served: 0,
             polls: Vec::new(),
@@ -129,9 +125,10 @@ impl<'s> Server<'s> {
         &mut self,
         services: &[CmService],
         storage: CmStorage<'s>,
+        sessions: &'s mut [SessionSlot],
     ) -> Result<()> {
         let gsi = Gsi::new(storage, context!(self, Instant::ZERO))?;
-        let cm = self.cm.insert(CmServices::new(gsi));
+        let cm = self.cm.insert(CmServices::new(gsi, sessions));
         for service in services {
             cm.serve(*service).map_err(|error| anyhow::anyhow!("{service}: {error}"))?;
         }
@@ -285,10 +282,9 @@ impl<'s> Server<'s> {
             (None, count) => format!(", {count} messages"),
         };
         say(format_args!("{service}: {peer}: {end}{count}"));
-        if let Some(dump) = &mut self.dump
-            && let Err(error) = dump.write(&service, session, &self.host.memory)
-        {
-            say(format_args!("{error:#}"));
+        let name = service.to_string();
+        for region in session.regions() {
+            self.host.keep(&name, session.id(), &region);
         }
         client.session.close(context!(self, now));
     }

@@ -8,6 +8,7 @@ use roce_codec::ib::PathMtu;
 use roce_engine::Access;
 
 use crate::service::Session;
+use crate::service::cm::CmService;
 use crate::service::perftest::{self, Test};
 use crate::service::pingpong::{self, Transport};
 
@@ -16,7 +17,7 @@ use crate::service::pingpong::{self, Transport};
 pub struct ServiceSpec {
     /// What.
     pub kind: ServiceKind,
-    /// The TCP port.
+    /// The TCP port; with perftest's -R, RDMA CM's.
     pub port: u16,
 }
 
@@ -112,6 +113,19 @@ impl ServiceSpec {
                 let options = pingpong::Options { transport, path_mtu, size, iterations, check };
                 Session::Pingpong(pingpong::Session::new(id, options))
             }
+        }
+    }
+
+    /// The same for clients that come by the connection manager, if it has such: at the same port, of
+    /// RDMA CM's.
+    #[must_use]
+    pub(crate) const fn by_cm(&self, region_len: u32) -> Option<CmService> {
+        match self.kind {
+            ServiceKind::Perftest { test, size, iterations, access } => {
+                let options = perftest::Options { region_len, size, iterations, access };
+                Some(CmService::Perftest { port: self.port, test, options })
+            }
+            ServiceKind::Pingpong { .. } => None,
         }
     }
 

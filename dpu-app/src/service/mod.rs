@@ -18,7 +18,7 @@ use roce_codec::ib::PathMtu;
 use roce_engine::{Backing, Cq, Engine, Entropy, Instant, NextHop};
 
 pub use self::gid::Gid;
-use self::memory::Region;
+use self::memory::{Region, SharedRegion};
 pub use self::session::{
     MAX_MESSAGE_LEN, Progress, Reply, Session, SessionError, low_of, session_of, wr_id,
 };
@@ -81,6 +81,11 @@ pub trait Platform {
 
     /// Gives a region back. No key of it is alive any more.
     fn give_region(&mut self, region: Region);
+
+    /// A session of a service ends. What its peer left in a region is here still, and given back next.
+    fn keep(&mut self, service: &str, session: u32, region: &SharedRegion) {
+        let _ = (service, session, region);
+    }
 
     /// Whether an address is one that services are reached at.
     fn is_own(&self, address: IpAddr) -> bool;

@@ -102,7 +102,7 @@ class Scenario:
     def serves_itself(self):
         """Whether a second guest of the stock kernel can take our place."""
         return self.ours == "server" and self.kernel == "stock" and \
-            all(hasattr(client, "server_command") for client in self.clients)
+            all(getattr(client, "server_command", None) for client in self.clients)
 
     @property
     def services(self):

@@ -1,6 +1,6 @@
 """Every scenario there is. A table is a function that returns a list of them; a new one gets a line here."""
 
-from . import flush, messages, perf, perftest, pingpong, rdma_cm
+from . import by_cm, flush, messages, perf, perftest, pingpong, rdma_cm
 
 TABLES = (
     perftest.covering,
@@ -13,6 +13,7 @@ TABLES = (
     perf.lossy,
     rdma_cm.rping,
     rdma_cm.lossy,
+    by_cm.served,
     pingpong.both_ways,
     pingpong.lossy,
     perftest.newer,

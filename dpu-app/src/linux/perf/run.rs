@@ -20,7 +20,7 @@ use crate::linux::os;
 use crate::linux::platform::Host;
 use crate::linux::stage::Stage;
 use crate::linux::wire::Stack;
-use crate::service::perftest::MAX_MESSAGE_LEN;
+use crate::service::perftest::{Form, MAX_MESSAGE_LEN};
 use crate::service::perftest::client::{Client, ClientProgress, Job};
 use crate::service::{Context, Platform, Queues, Reply};
 
@@ -68,7 +68,7 @@ pub(super) fn measure(cli: &PerfCli, job: &Job) -> Result<(), Failure> {
         return Err(Failure::Setup(anyhow!("the engine has no room for its completion queues")));
     };
 
-    let mut client = Client::new(job, source);
+    let mut client = Client::new(job, source, Form::Text);
     let mut perf = Perf {
         cli,
         job,

@@ -1,6 +1,6 @@
 //! A queue pair and the connection it is for, on either side.
 
-use roce_codec::cm::{CommunicationId, RejReason, ServiceId, TransportType};
+use roce_codec::cm::{CommunicationId, RejReason, ServiceId, Timeout, TransportType};
 use roce_codec::ib::{PKey, PathMtu, Psn, Qpn, RnrTimer, Service};
 use roce_codec::net::{flow_label_from_cm_ports, source_port_from_flow_label};
 use roce_engine::cm::{Accept, Connect, QpAttributes};
@@ -29,10 +29,13 @@ pub struct ConnectionAttr {
     pub initiator_depth: u8,
     /// Whether whole WRITEs are told.
     pub observe_writes: bool,
+    /// How long to wait for an acknowledgement, on both sides; who asks for the connection says so.
+    pub ack_timeout: Timeout,
 }
 
 impl ConnectionAttr {
-    /// 16 work requests each way, one READ or atomic each way, and no access.
+    /// 16 work requests each way, one READ or atomic each way, no access, and Linux's 2.1 s to
+    /// acknowledge.
     #[must_use]
     pub const fn new(pd: Pd) -> Self {
         Self {
@@ -43,6 +46,7 @@ impl ConnectionAttr {
             responder_resources: 1,
             initiator_depth: 1,
             observe_writes: false,
+            ack_timeout: Timeout::new(19),
         }
     }
 }
@@ -57,6 +61,7 @@ pub struct Connection {
     attr: ConnectionAttr,
     psn: Psn,
     path_mtu: PathMtu,
+    dest_qpn: Qpn,
 }
 
 impl Connection {
@@ -110,6 +115,7 @@ impl Connection {
                 },
                 psn: Psn::new(context.platform.random().next_u32()),
                 path_mtu: context.path_mtu,
+                dest_qpn: Qpn::new(0),
             }),
             Err(error) => {
                 context.platform.release_route(route);
@@ -170,6 +176,7 @@ impl Connection {
             responder_resources: connection.attr.responder_resources,
             initiator_depth: connection.attr.initiator_depth,
             path_mtu: context.path_mtu,
+            local_ack_timeout: attr.ack_timeout,
             ..Connect::new(service_id, connection.path, connection.qpn, connection.psn)
         };
         match gsi.cm().connect(context.now, &connect) {
@@ -204,7 +211,7 @@ impl Connection {
         context: &mut Context<'_, '_, P>,
     ) -> Result<(), CmServiceError> {
         let path = Path { next_hop: self.route.next_hop, ..agreed.path };
-        self.path_mtu = agreed.path_mtu;
+        (self.path_mtu, self.dest_qpn) = (agreed.path_mtu, agreed.dest_qpn);
         let agreed = QpAttributes { path, ..*agreed };
         let changes = [ModifyQp::Rtr(agreed.rtr(MIN_RNR_TIMER)), ModifyQp::Rts(agreed.rts())];
         for change in &changes {
@@ -223,6 +230,18 @@ impl Connection {
     #[must_use]
     pub const fn qpn(&self) -> Qpn {
         self.qpn
+    }
+
+    /// The peer's queue pair, once it is connected.
+    #[must_use]
+    pub const fn dest_qpn(&self) -> Qpn {
+        self.dest_qpn
+    }
+
+    /// Our address.
+    #[must_use]
+    pub const fn source(&self) -> core::net::IpAddr {
+        self.path.src
     }
 
     /// The peer.

@@ -7,8 +7,8 @@ use roce_codec::ib::NakCode;
 use roce_engine::cm::CmCallError;
 use roce_engine::{AhError, PostError, QpError, WcStatus};
 
-use crate::service::RouteError;
 use crate::service::memory::{ExposeError, Unreadable};
+use crate::service::{RouteError, perftest};
 
 /// Why a session, or what it needs, failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +41,12 @@ pub enum CmServiceError {
     /// The peer asked for something that the service has not, or said something that it does not
     /// say at that point.
     Protocol,
+    /// What perftest's exchange, or its run, ended by.
+    Perftest(perftest::SessionError),
+    /// The peer disconnected before it was done.
+    Gone,
+    /// The peer says nothing where it should.
+    Silent,
     /// The data that came is not what was sent.
     Content {
         /// In which round.
@@ -66,6 +72,9 @@ impl fmt::Display for CmServiceError {
             Self::Unreachable => f.write_str("the peer does not answer"),
             Self::Stale => f.write_str("the peer has forgotten the connection"),
             Self::Protocol => f.write_str("the peer does not speak the service's protocol"),
+            Self::Perftest(error) => error.fmt(f),
+            Self::Silent => f.write_str("the peer says nothing any more"),
+            Self::Gone => f.write_str("the peer disconnected before it was done"),
             Self::Content { round } => {
                 write!(f, "the data of round {round} is not what was sent")
             }
@@ -93,4 +102,4 @@ impl From<Unreadable> for CmServiceError {
 }
 
 from!(CmCallError => Cm, QpError => Qp, PostError => Post, AhError => Ah, ExposeError => Memory,
-      RouteError => Route);
+      RouteError => Route, perftest::SessionError => Perftest);

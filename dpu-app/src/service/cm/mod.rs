@@ -10,8 +10,8 @@
 //! A [`Gsi`] owns queue pair 1 and the connection manager behind it. What the manager has to tell
 //! is a [`Notice`]. A [`Connection`] is a queue pair and the connection it is for: it makes the
 //! first and takes both through the messages, passive or active. A service is a type that
-//! implements [`CmSession`], one value of it a connection (or, for datagrams, a resolution); it is
-//! a variant of [`AnySession`] and of [`CmService`]. [`CmServices`] is the table of both.
+//! implements [`CmSession`], one value of it a connection (or, for datagrams, a resolution; for
+//! perftest, all connections of one client); it is a variant of [`AnySession`] and of [`CmService`]. [`CmServices`] is the table of both.
 
 mod connection;
 mod error;
@@ -25,4 +25,4 @@ pub use error::CmServiceError;
 pub use gsi::{Gsi, GsiCounters};
 pub use notice::{Notice, Request, What};
 pub use session::{AnySession, CmService, CmSession, End};
-pub use table::{CmServices, MAX_SESSIONS};
+pub use table::{CmServices, SessionSlot};

@@ -8,19 +8,26 @@ use roce_codec::ib::Qpn;
 use roce_engine::{Event, Instant, Wc};
 
 use super::{CmServiceError, Gsi, Notice, Request};
-use crate::service::{Context, Platform, rping, ucmatose, udaddy};
+use crate::service::memory::SharedRegion;
+use crate::service::{Context, Platform, perftest, rping, ucmatose, udaddy};
 
-/// One connection of a service, from the request that began it to its end.
+/// One connection of a service, from the request that began it to its end; or several that belong
+/// together.
 ///
 /// The table calls a session with what is its own, and closes it when a call fails or
 /// [`CmSession::is_over`] says that it is over. Its work requests carry its number in the upper half of
 /// their ids ([`wr_id`](crate::service::wr_id)).
 pub trait CmSession: Sized {
-    /// What the connection or resolution is called.
-    fn id(&self) -> CommunicationId;
+    /// Whether a connection or resolution is its own.
+    fn has(&self, id: CommunicationId) -> bool;
+
+    /// The connection of a queue pair of its own.
+    fn connection_of(&self, qpn: Qpn) -> Option<CommunicationId>;
 
     /// Whether a queue pair is its own.
-    fn owns(&self, qpn: Qpn) -> bool;
+    fn owns(&self, qpn: Qpn) -> bool {
+        self.connection_of(qpn).is_some()
+    }
 
     /// Who is at the other end.
     fn peer(&self) -> IpAddr;
@@ -31,8 +38,30 @@ pub trait CmSession: Sized {
     /// Whether it is over.
     fn is_over(&self) -> bool;
 
-    /// Takes what the connection manager tells of its connection, but for the request that began
-    /// it.
+    /// Whether a request is for a further connection of its own.
+    fn wants(&self, request: &Request) -> bool {
+        let _ = request;
+        false
+    }
+
+    /// Accepts the request for a further connection, which it wants. The request still has to be rejected
+    /// if this fails.
+    ///
+    /// # Errors
+    /// [`CmServiceError`]: close it.
+    fn join<P: Platform>(
+        &mut self,
+        id: CommunicationId,
+        request: &Request,
+        gsi: &mut Gsi<'_>,
+        context: &mut Context<'_, '_, P>,
+    ) -> Result<(), CmServiceError> {
+        let _ = (id, request, gsi, context);
+        Err(CmServiceError::Protocol)
+    }
+
+    /// Takes what the connection manager tells of its connections, but for the requests that began
+    /// them.
     ///
     /// # Errors
     /// [`CmServiceError`]: close it.
@@ -91,7 +120,12 @@ pub trait CmSession: Sized {
         Ok(())
     }
 
-    /// Ends the connection, whatever its state, and gives everything back.
+    /// Its queue pairs with the memory behind them that the peer may have changed.
+    fn for_each_region(&self, each: &mut dyn FnMut(SharedRegion)) {
+        let _ = each;
+    }
+
+    /// Ends its connections, whatever their state, and gives everything back.
     fn close<P: Platform>(self, gsi: &mut Gsi<'_>, context: &mut Context<'_, '_, P>);
 }
 
@@ -139,6 +173,15 @@ pub enum CmService {
         /// The port of RDMA CM's.
         port: u16,
     },
+    /// A server of perftest for clients with `-R`, at a port.
+    Perftest {
+        /// The port of RDMA CM's.
+        port: u16,
+        /// The test.
+        test: perftest::Test,
+        /// How it is served.
+        options: perftest::Options,
+    },
 }
 
 impl CmService {
@@ -146,7 +189,9 @@ impl CmService {
     #[must_use]
     pub fn service_id(&self) -> ServiceId {
         let (port_space, port) = match *self {
-            Self::Rping { port } | Self::Ucmatose { port, .. } => (PortSpace::TCP, port),
+            Self::Rping { port } | Self::Ucmatose { port, .. } | Self::Perftest { port, .. } => {
+                (PortSpace::TCP, port)
+            }
             Self::Udaddy { port } => (PortSpace::UDP, port),
         };
         RdmaCmServiceId { port_space, port }.into()
@@ -159,6 +204,16 @@ impl CmService {
             Self::Rping { .. } => "rping",
             Self::Ucmatose { .. } => "ucmatose",
             Self::Udaddy { .. } => "udaddy",
+            Self::Perftest { test, .. } => test.service_name(),
+        }
+    }
+
+    /// Connections of it that may be not established yet: those of one client, or of some.
+    pub(super) const fn backlog(&self) -> u32 {
+        match self {
+            Self::Rping { .. } | Self::Ucmatose { .. } | Self::Udaddy { .. } => 16,
+            #[expect(clippy::cast_possible_truncation, reason = "128")]
+            Self::Perftest { .. } => perftest::MAX_QPS as u32,
         }
     }
 
@@ -186,6 +241,11 @@ impl CmService {
                 let server = udaddy::Server::accept(number, notice.id, request, gsi, context)?;
                 Ok(AnySession::Udaddy(server))
             }
+            Self::Perftest { test, options, .. } => {
+                let (id, what) = (notice.id, (*test, *options));
+                let server = perftest::Server::accept(number, what, id, request, gsi, context)?;
+                Ok(AnySession::Perftest(server))
+            }
         }
     }
 }
@@ -196,6 +256,7 @@ impl fmt::Display for CmService {
             Self::Rping { port } => write!(f, "rping:{port}"),
             Self::Ucmatose { port, .. } => write!(f, "ucmatose:{port}"),
             Self::Udaddy { port } => write!(f, "udaddy:{port}"),
+            Self::Perftest { port, test, .. } => write!(f, "perftest:{test}:{port}"),
         }
     }
 }
@@ -203,6 +264,7 @@ impl fmt::Display for CmService {
 /// A session of any service.
 #[derive(Debug)]
 #[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "what is lent has room for the largest anyway")]
 pub enum AnySession {
     /// A server of `rping`.
     Rping(rping::Server),
@@ -214,6 +276,8 @@ pub enum AnySession {
     Udaddy(udaddy::Server),
     /// A client of `udaddy`.
     UdaddyClient(udaddy::Client),
+    /// A server of perftest.
+    Perftest(perftest::Server),
 }
 
 /// The same for each kind of session.
@@ -225,6 +289,7 @@ macro_rules! each {
             AnySession::Ucmatose($session) => $what,
             AnySession::Udaddy($session) => $what,
             AnySession::UdaddyClient($session) => $what,
+            AnySession::Perftest($session) => $what,
         }
     };
 }
@@ -237,13 +302,18 @@ impl AnySession {
             Self::Rping(_) | Self::RpingClient(_) => "rping",
             Self::Ucmatose(_) => "ucmatose",
             Self::Udaddy(_) | Self::UdaddyClient(_) => "udaddy",
+            Self::Perftest(server) => server.name(),
         }
     }
 }
 
 impl CmSession for AnySession {
-    fn id(&self) -> CommunicationId {
-        each!(self, session => session.id())
+    fn has(&self, id: CommunicationId) -> bool {
+        each!(self, session => session.has(id))
+    }
+
+    fn connection_of(&self, qpn: Qpn) -> Option<CommunicationId> {
+        each!(self, session => session.connection_of(qpn))
     }
 
     fn owns(&self, qpn: Qpn) -> bool {
@@ -260,6 +330,20 @@ impl CmSession for AnySession {
 
     fn is_over(&self) -> bool {
         each!(self, session => session.is_over())
+    }
+
+    fn wants(&self, request: &Request) -> bool {
+        each!(self, session => session.wants(request))
+    }
+
+    fn join<P: Platform>(
+        &mut self,
+        id: CommunicationId,
+        request: &Request,
+        gsi: &mut Gsi<'_>,
+        context: &mut Context<'_, '_, P>,
+    ) -> Result<(), CmServiceError> {
+        each!(self, session => session.join(id, request, gsi, context))
     }
 
     fn handle_notice<P: Platform>(
@@ -299,6 +383,10 @@ impl CmSession for AnySession {
         context: &mut Context<'_, '_, P>,
     ) -> Result<(), CmServiceError> {
         each!(self, session => session.handle_timeout(gsi, context))
+    }
+
+    fn for_each_region(&self, each: &mut dyn FnMut(SharedRegion)) {
+        each!(self, session => session.for_each_region(each));
     }
 
     fn close<P: Platform>(self, gsi: &mut Gsi<'_>, context: &mut Context<'_, '_, P>) {

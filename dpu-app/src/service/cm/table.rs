@@ -10,31 +10,35 @@ use super::{
 };
 use crate::service::{Context, Platform, session_of};
 
-/// Sessions at a time; a further peer is rejected for want of resources.
-pub const MAX_SESSIONS: usize = 64;
 /// Services at a time.
-const MAX_SERVICES: usize = 16;
-/// Connections of a service that are not established yet.
-const BACKLOG: u32 = 16;
+const MAX_SERVICES: usize = 64;
+/// Ends of sessions that nobody has asked about yet.
+const MAX_ENDED: usize = 64;
 
 /// Numbers of sessions of the connection manager have this bit, those of others do not.
 const NUMBER: u32 = 0x8000_0000;
+
+/// A place for a session, with its number.
+pub type SessionSlot = Option<(u32, AnySession)>;
 
 /// See the [module](super). One of it serves an engine.
 #[derive(Debug)]
 pub struct CmServices<'s> {
     gsi: Gsi<'s>,
     services: Vec<CmService, MAX_SERVICES>,
-    sessions: Vec<(u32, AnySession), MAX_SESSIONS>,
-    ended: Vec<End, MAX_SESSIONS>,
+    /// The first `len` are taken.
+    sessions: &'s mut [SessionSlot],
+    len: usize,
+    ended: Vec<End, MAX_ENDED>,
     next: u32,
 }
 
 impl<'s> CmServices<'s> {
-    /// No service yet.
+    /// No service yet. There are as many sessions at a time as there are slots, which are empty; a
+    /// further peer is rejected for want of resources.
     #[must_use]
-    pub const fn new(gsi: Gsi<'s>) -> Self {
-        Self { gsi, services: Vec::new(), sessions: Vec::new(), ended: Vec::new(), next: 0 }
+    pub const fn new(gsi: Gsi<'s>, sessions: &'s mut [SessionSlot]) -> Self {
+        Self { gsi, services: Vec::new(), sessions, len: 0, ended: Vec::new(), next: 0 }
     }
 
     /// Serves a service from now on.
@@ -45,7 +49,7 @@ impl<'s> CmServices<'s> {
         if self.services.is_full() {
             return Err(CmServiceError::Full);
         }
-        self.gsi.listen(service.service_id(), BACKLOG)?;
+        self.gsi.listen(service.service_id(), service.backlog())?;
         // There is room: it was looked at.
         let _ = self.services.push(service);
         Ok(())
@@ -78,25 +82,38 @@ impl<'s> CmServices<'s> {
         session: AnySession,
         context: &mut Context<'_, '_, P>,
     ) -> Result<(), CmServiceError> {
-        if self.sessions.is_full() {
-            session.close(&mut self.gsi, context);
-            return Err(CmServiceError::Full);
+        match self.sessions.get_mut(self.len) {
+            Some(slot) => {
+                *slot = Some((number, session));
+                self.len += 1;
+                Ok(())
+            }
+            None => {
+                session.close(&mut self.gsi, context);
+                Err(CmServiceError::Full)
+            }
         }
-        // There is room: it was looked at.
-        let _ = self.sessions.push((number, session));
-        Ok(())
+    }
+
+    /// Where the session is of which something holds.
+    fn position(&self, is: impl Fn(u32, &AnySession) -> bool) -> Option<usize> {
+        self.live().position(|(number, session)| is(*number, session))
+    }
+
+    fn live(&self) -> impl Iterator<Item = &(u32, AnySession)> {
+        self.sessions.iter().take(self.len).flatten()
     }
 
     /// Sessions there are.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.sessions.len()
+    pub const fn len(&self) -> usize {
+        self.len
     }
 
     /// Whether there is no session.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.sessions.is_empty()
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// Whether a work request is of queue pair 1 or of a session here.
@@ -118,10 +135,11 @@ impl<'s> CmServices<'s> {
         }
         let number = session_of(wc.wr_id);
         // That of a session that has ended goes nowhere.
-        let Some(index) = self.sessions.iter().position(|(own, _)| *own == number) else { return };
-        if let Some((_, session)) = self.sessions.get_mut(index) {
+        let Some(index) = self.position(|own, _| own == number) else { return };
+        let Self { gsi, sessions, .. } = self;
+        if let Some(Some((_, session))) = sessions.get_mut(index) {
             let result = match wc.status {
-                WcStatus::Success => session.handle_completion(wc, &mut self.gsi, context),
+                WcStatus::Success => session.handle_completion(wc, gsi, context),
                 // What made it so has been told already.
                 WcStatus::WrFlush => Ok(()),
                 status => Err(CmServiceError::Failed(status)),
@@ -137,15 +155,15 @@ impl<'s> CmServices<'s> {
         context: &mut Context<'_, '_, P>,
     ) -> bool {
         let Some(qpn) = event.qp() else { return false };
-        let Some(index) = self.sessions.iter().position(|(_, session)| session.owns(qpn)) else {
-            return false;
-        };
-        let Some((_, session)) = self.sessions.get_mut(index) else { return false };
-        if let Event::CommunicationEstablished(_) = event {
+        let Some(index) = self.position(|_, session| session.owns(qpn)) else { return false };
+        let Self { gsi, sessions, .. } = self;
+        let Some(Some((_, session))) = sessions.get_mut(index) else { return false };
+        if let (Event::CommunicationEstablished(_), Some(id)) = (event, session.connection_of(qpn))
+        {
             // The RTU may have come after all.
-            let _ = self.gsi.cm().communication_established(context.now, session.id());
+            let _ = gsi.cm().communication_established(context.now, id);
         }
-        let result = session.handle_event(event, &mut self.gsi, context);
+        let result = session.handle_event(event, gsi, context);
         self.settle(index, result, context);
         true
     }
@@ -153,7 +171,7 @@ impl<'s> CmServices<'s> {
     /// When [`CmServices::poll`] is due even if nothing has come.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let sessions = self.sessions.iter().filter_map(|(_, session)| session.poll_timeout());
+        let sessions = self.live().filter_map(|(_, session)| session.poll_timeout());
         sessions.chain(self.gsi.poll_timeout()).min()
     }
 
@@ -165,11 +183,12 @@ impl<'s> CmServices<'s> {
             any = true;
             self.handle_notice(&notice, context);
         }
-        for index in (0..self.sessions.len()).rev() {
-            let Some((_, session)) = self.sessions.get_mut(index) else { continue };
+        for index in (0..self.len).rev() {
+            let Self { gsi, sessions, .. } = &mut *self;
+            let Some(Some((_, session))) = sessions.get_mut(index) else { continue };
             if session.poll_timeout().is_some_and(|due| due <= context.now) {
                 any = true;
-                let result = session.handle_timeout(&mut self.gsi, context);
+                let result = session.handle_timeout(gsi, context);
                 self.settle(index, result, context);
             }
         }
@@ -181,11 +200,11 @@ impl<'s> CmServices<'s> {
             self.open(notice, request, context);
             return;
         }
-        let known = self.sessions.iter().position(|(_, session)| session.id() == notice.id);
-        match known {
+        match self.position(|_, session| session.has(notice.id)) {
             Some(index) => {
-                if let Some((_, session)) = self.sessions.get_mut(index) {
-                    let result = session.handle_notice(notice, &mut self.gsi, context);
+                let Self { gsi, sessions, .. } = self;
+                if let Some(Some((_, session))) = sessions.get_mut(index) {
+                    let result = session.handle_notice(notice, gsi, context);
                     self.settle(index, result, context);
                 }
             }
@@ -203,11 +222,15 @@ impl<'s> CmServices<'s> {
         request: &Request,
         context: &mut Context<'_, '_, P>,
     ) {
+        if let Some(index) = self.position(|_, session| session.wants(request)) {
+            self.join(index, notice, request, context);
+            return;
+        }
         let asked = |service: &&CmService| service.service_id() == request.service_id;
         let service = self.services.iter().find(asked).copied();
         let number = self.number();
         let opened = match service {
-            Some(service) if !self.sessions.is_full() => {
+            Some(service) if self.len < self.sessions.len() => {
                 service.open(number, notice, request, &mut self.gsi, context)
             }
             _ => Err(CmServiceError::Full),
@@ -223,9 +246,27 @@ impl<'s> CmServices<'s> {
                 let _ = self.gsi.cm().reject(context.now, notice.id, reason, &[], &[]);
                 let service = service.map_or("connection manager", |service| service.name());
                 let peer = request.path.dst;
-                let _ = self.ended.push(End { service, peer, count: 0, error: Some(error) });
+                self.push_end(End { service, peer, count: 0, error: Some(error) });
             }
         }
+    }
+
+    fn join<P: Platform>(
+        &mut self,
+        index: usize,
+        notice: &Notice,
+        request: &Request,
+        context: &mut Context<'_, '_, P>,
+    ) {
+        let Self { gsi, sessions, .. } = self;
+        let Some(Some((_, session))) = sessions.get_mut(index) else { return };
+        let result = session.join(notice.id, request, gsi, context);
+        if result.is_err() {
+            // Where it has been rejected already, this is refused.
+            let reason = RejReason::NO_RESOURCES;
+            let _ = gsi.cm().reject(context.now, notice.id, reason, &[], &[]);
+        }
+        self.settle(index, result, context);
     }
 
     fn settle<P: Platform>(
@@ -234,7 +275,8 @@ impl<'s> CmServices<'s> {
         result: Result<(), CmServiceError>,
         context: &mut Context<'_, '_, P>,
     ) {
-        let over = self.sessions.get(index).is_some_and(|(_, session)| session.is_over());
+        let session = self.sessions.get(index).and_then(Option::as_ref);
+        let over = session.is_some_and(|(_, session)| session.is_over());
         if result.is_err() || over {
             self.end(index, result.err(), context);
         }
@@ -246,15 +288,24 @@ impl<'s> CmServices<'s> {
         error: Option<CmServiceError>,
         context: &mut Context<'_, '_, P>,
     ) {
-        let (_, session) = self.sessions.swap_remove(index);
+        let Some((number, session)) = self.sessions.get_mut(index).and_then(Option::take) else {
+            return;
+        };
+        self.len -= 1;
+        self.sessions.swap(index, self.len);
         let (peer, count) = (session.peer(), session.count());
-        let end = End { service: session.name(), peer, count, error };
+        let service = session.name();
+        session.for_each_region(&mut |region| context.platform.keep(service, number, &region));
+        self.push_end(End { service, peer, count, error });
+        session.close(&mut self.gsi, context);
+    }
+
+    fn push_end(&mut self, end: End) {
         // The oldest that nobody asked about makes room.
         if self.ended.is_full() {
             self.ended.remove(0);
         }
         let _ = self.ended.push(end);
-        session.close(&mut self.gsi, context);
     }
 
     /// Whether a peer has still to answer that it is disconnected.
@@ -265,7 +316,7 @@ impl<'s> CmServices<'s> {
 
     /// Ends all sessions and sends what is to be sent, as far as there is room.
     pub fn end_all<P: Platform>(&mut self, context: &mut Context<'_, '_, P>) {
-        while let Some(last) = self.sessions.len().checked_sub(1) {
+        while let Some(last) = self.len.checked_sub(1) {
             self.end(last, None, context);
         }
         self.gsi.poll(context);

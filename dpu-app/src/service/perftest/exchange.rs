@@ -1,10 +1,14 @@
-//! The TCP exchange, sans-IO: which message comes next, how long it is, and what it says.
+//! The exchange, sans-IO: which message comes next, how long it is, and what it says.
 //!
-//! All messages have fixed sizes and the stream has no framing, so a reader that knows the phase
+//! All messages have fixed sizes and TCP has no framing, so a reader that knows the phase
 //! needs no more than [`MAX_MESSAGE_LEN`](super::MAX_MESSAGE_LEN) bytes, whatever a peer sends.
+//!
+//! By SENDs ([`Form::Binary`]) a client first meets the server at a barrier, connects its queue pairs
+//! by RDMA CM, and meets it again, before it says more about them than their numbers; unless it
+//! connects them by what the exchange says of them, as over TCP (`-z`).
 
 use super::Test;
-use super::message::{ExchangeError, Message, MessageKind};
+use super::message::{ExchangeError, Form, Message, MessageKind};
 use crate::service::Progress;
 
 /// Where an exchange is.
@@ -14,6 +18,10 @@ enum Phase {
     CycleBuffer,
     CacheLine,
     PathMtu,
+    /// By SENDs: a barrier, unless it is a key message already.
+    Meeting,
+    /// The client connects its queue pairs; a barrier behind them.
+    Joining,
     /// Key messages of queue pairs, then barriers: how many have come, and for how many pairs.
     Keys {
         count: u32,
@@ -28,24 +36,48 @@ enum Phase {
     Ending,
 }
 
+impl Phase {
+    const FIRST_KEY: Self = Self::Keys { count: 0, pairs: 0, repeated: false };
+}
+
 /// One client's exchange.
 #[derive(Debug, Clone)]
 pub struct Exchange {
     test: Test,
+    form: Form,
     phase: Phase,
+    joined: bool,
 }
 
 impl Exchange {
     /// At its start.
     #[must_use]
-    pub const fn new(test: Test) -> Self {
-        Self { test, phase: Phase::Version }
+    pub const fn new(test: Test, form: Form) -> Self {
+        Self { test, form, phase: Phase::Version, joined: false }
     }
 
     /// Bytes of the message that comes next, 1 to [`MAX_MESSAGE_LEN`](super::MAX_MESSAGE_LEN).
     #[must_use]
     pub const fn next_len(&self) -> usize {
-        self.next_kind().len()
+        self.next_kind().len(self.form)
+    }
+
+    /// How it is written.
+    #[must_use]
+    pub const fn form(&self) -> Form {
+        self.form
+    }
+
+    /// Whether the client is connecting its queue pairs by RDMA CM.
+    #[must_use]
+    pub fn is_joining(&self) -> bool {
+        self.phase == Phase::Joining
+    }
+
+    /// Whether it has.
+    #[must_use]
+    pub const fn has_joined(&self) -> bool {
+        self.joined
     }
 
     const fn next_kind(&self) -> MessageKind {
@@ -54,7 +86,10 @@ impl Exchange {
             Phase::CycleBuffer => MessageKind::CycleBuffer,
             Phase::CacheLine => MessageKind::CacheLine,
             Phase::PathMtu => MessageKind::PathMtu,
-            Phase::Keys { .. } | Phase::Running | Phase::LastKey => MessageKind::Key,
+            Phase::Joining => MessageKind::Barrier,
+            Phase::Meeting | Phase::Keys { .. } | Phase::Running | Phase::LastKey => {
+                MessageKind::Key
+            }
             Phase::Results(_) => MessageKind::Result,
             Phase::Ending => MessageKind::Done,
         }
@@ -82,7 +117,12 @@ impl Exchange {
     /// # Errors
     /// [`ExchangeError`]: what the peer speaks is not perftest.
     pub fn parse(&self, bytes: &[u8]) -> Result<Message, ExchangeError> {
-        self.next_kind().parse(bytes)
+        match self.next_kind().parse(self.form, bytes)? {
+            Message::Key(key) if self.phase == Phase::Meeting && key.qpn.get() == 0 => {
+                MessageKind::Barrier.parse(self.form, bytes)
+            }
+            message => Ok(message),
+        }
     }
 
     /// Steps past a message. `new_qp` says whether a key message named a queue pair for the first
@@ -96,7 +136,19 @@ impl Exchange {
             Phase::Version => Phase::CycleBuffer,
             Phase::CycleBuffer => Phase::CacheLine,
             Phase::CacheLine => Phase::PathMtu,
-            Phase::PathMtu => Phase::Keys { count: 0, pairs: 0, repeated: false },
+            Phase::PathMtu => match self.form {
+                Form::Text => Phase::FIRST_KEY,
+                Form::Binary => Phase::Meeting,
+            },
+            Phase::Meeting if new_qp => {
+                self.phase = Phase::FIRST_KEY;
+                return self.advance(new_qp);
+            }
+            Phase::Meeting => Phase::Joining,
+            Phase::Joining => {
+                self.joined = true;
+                Phase::FIRST_KEY
+            }
             Phase::Keys { count, pairs, repeated } => {
                 if new_qp && repeated {
                     return Err(ExchangeError::LateQp);
@@ -156,7 +208,7 @@ mod tests {
 
     /// An exchange up to its key messages.
     fn greeted(test: Test) -> Exchange {
-        let mut exchange = Exchange::new(test);
+        let mut exchange = Exchange::new(test, Form::Text);
         for message in [&VERSION[..], &[0, 0, 16, 0], &[0, 0, 0, 64], b"3\0"] {
             assert_eq!(exchange.next_len(), message.len());
             exchange.parse(message).unwrap();
@@ -246,7 +298,7 @@ mod tests {
         let version = |text: &[u8]| {
             let mut bytes = [0; 16];
             bytes[..text.len()].copy_from_slice(text);
-            Exchange::new(Test::WriteBw).parse(&bytes)
+            Exchange::new(Test::WriteBw, Form::Text).parse(&bytes)
         };
         for good in ["5.70", "5.8", "5.99", "6.06", "6.20", "7.0", "24.10"] {
             assert_eq!(version(good.as_bytes()), Ok(Message::Version), "{good}");
@@ -276,7 +328,7 @@ mod tests {
 
     #[test]
     fn numbers_that_make_no_sense() {
-        let mut exchange = Exchange::new(Test::WriteBw);
+        let mut exchange = Exchange::new(Test::WriteBw, Form::Text);
         exchange.advance(false).unwrap();
         for size in [0, 63, 0x1000_0001, u32::MAX] {
             assert_eq!(exchange.parse(&size.to_be_bytes()), Err(ExchangeError::CycleBuffer(size)));

@@ -1,10 +1,21 @@
-//! What is said over TCP, in either direction: fixed sizes, no framing.
+//! What is said, in either direction: fixed sizes, no framing. Over TCP and by SENDs it is the same but
+//! for how a queue pair is described.
 
 use core::fmt;
 
 use roce_codec::ib::PathMtu;
 
 use super::key::KeyMessage;
+
+/// How what is said is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Over TCP: a queue pair as text, and `done` at the end.
+    Text,
+    /// By SENDs, one message each, over a connection of RDMA CM's: a queue pair as numbers. The end
+    /// is that of the connection.
+    Binary,
+}
 
 /// The longest message.
 pub const MAX_MESSAGE_LEN: usize = KeyMessage::LEN;
@@ -28,25 +39,34 @@ pub(super) enum MessageKind {
     CacheLine,
     PathMtu,
     Key,
+    /// A key message without a key: both sides are so far.
+    Barrier,
     Result,
     Done,
 }
 
 impl MessageKind {
     /// Bytes.
-    pub(super) const fn len(self) -> usize {
+    pub(super) const fn len(self, form: Form) -> usize {
         match self {
             Self::Version => VERSION.len(),
             Self::CycleBuffer | Self::CacheLine => 4,
             Self::PathMtu => 2,
-            Self::Key => KeyMessage::LEN,
+            Self::Key | Self::Barrier => match form {
+                Form::Text => KeyMessage::LEN,
+                Form::Binary => KeyMessage::BINARY_LEN,
+            },
             Self::Result => 8,
             Self::Done => DONE.len(),
         }
     }
 
     /// Reads a message of this kind.
-    pub(super) fn parse(self, bytes: &[u8]) -> Result<Message, ExchangeError> {
+    pub(super) fn parse(self, form: Form, bytes: &[u8]) -> Result<Message, ExchangeError> {
+        let expected = self.len(form);
+        if bytes.len() != expected {
+            return Err(ExchangeError::Len { expected, found: bytes.len() });
+        }
         let number = || bytes.first_chunk().map_or(0, |number| u32::from_be_bytes(*number));
         match self {
             Self::Version => check_version(bytes).map(|()| Message::Version),
@@ -64,11 +84,17 @@ impl MessageKind {
                     .ok_or(ExchangeError::PathMtu),
                 _ => Err(ExchangeError::PathMtu),
             },
-            Self::Key => bytes
-                .first_chunk()
-                .and_then(KeyMessage::parse)
-                .map(Message::Key)
-                .ok_or(ExchangeError::Key),
+            Self::Key => match form {
+                Form::Text => bytes.first_chunk().and_then(KeyMessage::parse),
+                Form::Binary => bytes.first_chunk().and_then(KeyMessage::parse_binary),
+            }
+            .map(Message::Key)
+            .ok_or(ExchangeError::Key),
+            // Its filling may be anything: perftest's sends what was there.
+            Self::Barrier => match bytes.first_chunk().and_then(KeyMessage::parse_binary) {
+                Some(KeyMessage { qpn, .. }) if qpn.get() == 0 => Ok(Message::Barrier),
+                _ => Err(ExchangeError::Barrier),
+            },
             Self::Result => Ok(Message::Result(
                 bytes.first_chunk().map_or(0, |value| u64::from_be_bytes(*value)),
             )),
@@ -91,6 +117,8 @@ pub enum Message {
     PathMtu(PathMtu),
     /// One of its queue pairs, or a barrier that names one.
     Key(KeyMessage),
+    /// Nothing, but that the client is as far as this.
+    Barrier,
     /// One of the results: size, iterations, then three floating-point numbers as bits.
     Result(u64),
     /// The end.
@@ -111,8 +139,19 @@ pub enum ExchangeError {
     CacheLine(u32),
     /// Not one of the five path MTUs.
     PathMtu,
+    /// Another length than what is due has.
+    Len {
+        /// Bytes of what is due.
+        expected: usize,
+        /// Bytes that came.
+        found: usize,
+    },
     /// Not a key message.
     Key,
+    /// A key message where a barrier is due.
+    Barrier,
+    /// A key message for a queue pair that was not connected.
+    UnknownQp,
     /// A key message for a further queue pair after the barriers began.
     LateQp,
     /// A latency test with more than one queue pair.
@@ -130,9 +169,14 @@ impl fmt::Display for ExchangeError {
             Self::CacheLine(size) => write!(f, "its cache line is said to be {size} bytes"),
             Self::PathMtu => f.write_str("its path MTU is none of 1 (256) to 5 (4096)"),
             Self::Key => f.write_str(
-                "it sent no key message of 108 bytes where one is due (is it the test that this \
-                 port serves, without -R, over RoCE?)",
+                "it sent no key message where one is due (is it the test that this port serves, over \
+                 RoCE?)",
             ),
+            Self::Len { expected, found } => {
+                write!(f, "it sent {found} bytes where {expected} are due")
+            }
+            Self::Barrier => f.write_str("it sent a key where none is due"),
+            Self::UnknownQp => f.write_str("it named a queue pair that it has not connected"),
             Self::LateQp => f.write_str("it named a further queue pair after the barriers began"),
             Self::TooManyQps => f.write_str("more queue pairs than this test or server has"),
             Self::Done => f.write_str("it said something else than `done` at the end"),

@@ -1,17 +1,22 @@
-//! perftest (`ib_write_bw` and its kin) without `-R`: the server here, the client in [`client`].
+//! perftest (`ib_write_bw` and its kin): the server here, the client in [`client`].
 //!
 //! A client connects over TCP and speaks first: version, buffer sizes, path MTU, then a
 //! [`KeyMessage`] for each queue pair and a few more as barriers ([`Exchange`] knows how many).
 //! Then it runs, and for some tests says how it went. Nothing on the wire names the test or the
 //! message size: a [`Session`] is told the test, and learns the size from the packets.
+//!
+//! With `-R` it connects by RDMA CM instead, and the same exchange goes by SENDs ([`Form`]): a
+//! [`Server`] is that connection, those of the queue pairs, and the [`Session`] they are of.
 
 pub mod client;
 mod connect;
+mod control;
 mod error;
 mod exchange;
 mod key;
 mod message;
 mod pair;
+mod server;
 mod session;
 mod write_lat;
 
@@ -23,10 +28,11 @@ use roce_engine::Access;
 pub use error::SessionError;
 pub use exchange::Exchange;
 pub use key::KeyMessage;
-pub use message::{ExchangeError, MAX_MESSAGE_LEN, MAX_REPLY_LEN, Message};
+pub use message::{ExchangeError, Form, MAX_MESSAGE_LEN, MAX_REPLY_LEN, Message};
+pub use server::Server;
 pub use session::{MAX_QPS, Options, Session};
 
-/// The TCP port that clients connect to unless told otherwise.
+/// The port that clients connect to unless told otherwise: TCP's, or with `-R` RDMA CM's.
 pub const DEFAULT_PORT: u16 = 18515;
 
 /// What a client runs.
@@ -75,6 +81,21 @@ impl Test {
             Self::ReadLat => "read_lat",
             Self::SendLat => "send_lat",
             Self::AtomicLat => "atomic_lat",
+        }
+    }
+
+    /// The name of the service that a server of it is.
+    #[must_use]
+    pub const fn service_name(self) -> &'static str {
+        match self {
+            Self::WriteBw => "perftest:write_bw",
+            Self::ReadBw => "perftest:read_bw",
+            Self::SendBw => "perftest:send_bw",
+            Self::AtomicBw => "perftest:atomic_bw",
+            Self::WriteLat => "perftest:write_lat",
+            Self::ReadLat => "perftest:read_lat",
+            Self::SendLat => "perftest:send_lat",
+            Self::AtomicLat => "perftest:atomic_lat",
         }
     }
 

@@ -1,5 +1,7 @@
-//! One client, from its first TCP byte to its last: the queue pairs it gets, the memory behind
-//! them, and what is sent to it.
+//! One client, from its first message to its last: the queue pairs it gets, the memory behind
+//! them, and what is sent to it. What carries the messages is others' affair.
+
+use core::net::IpAddr;
 
 use heapless::Vec;
 use roce_codec::ib::{PathMtu, Qpn};
@@ -9,14 +11,15 @@ use super::Test;
 use super::error::SessionError;
 use super::exchange::Exchange;
 use super::key::KeyMessage;
-use super::message::{CACHE_LINE, CYCLE_BUFFER, DONE, ExchangeError, Message, VERSION};
-use super::pair::{Pair, PairAttr};
+use super::message::{CACHE_LINE, CYCLE_BUFFER, DONE, ExchangeError, Form, Message, VERSION};
+use super::pair::{Pair, PairAttr, PairMemory};
 use super::write_lat::WriteLat;
 use crate::service::memory::SharedRegion;
 use crate::service::{Context, Platform, Progress, Reply, wr_id};
 
 /// Queue pairs that one client may have.
 pub const MAX_QPS: usize = 128;
+
 /// How a test is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
@@ -48,15 +51,20 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session for a client that has just connected. `id` is in the upper half of its work
+    /// A session for a client that has just connected over TCP. `id` is in the upper half of its work
     /// requests' ids, by which their completions find it again.
     #[must_use]
     pub const fn new(id: u32, test: Test, options: Options) -> Self {
+        Self::of(id, test, options, Form::Text)
+    }
+
+    /// The same by SENDs.
+    pub(super) const fn of(id: u32, test: Test, options: Options, form: Form) -> Self {
         Self {
             id,
             test,
             options,
-            exchange: Exchange::new(test),
+            exchange: Exchange::new(test, form),
             path_mtu: PathMtu::Mtu256,
             asked_path_mtu: PathMtu::Mtu256,
             pd: None,
@@ -132,7 +140,7 @@ impl Session {
     pub fn regions(&self) -> impl Iterator<Item = SharedRegion> {
         self.pairs.iter().map(|pair| SharedRegion {
             qpn: pair.qpn,
-            exposed: pair.exposed,
+            exposed: pair.memory.exposed,
             receives: u32::from(self.test.receives()),
         })
     }
@@ -143,7 +151,7 @@ impl Session {
         self.pairs.iter().any(|pair| pair.qpn == qpn)
     }
 
-    /// Takes a message of `exchange().next_len()` bytes from TCP and writes the answer, if there
+    /// Takes a message, over TCP of `exchange().next_len()` bytes, and writes the answer, if there
     /// is one, to `reply`.
     ///
     /// # Errors
@@ -155,7 +163,8 @@ impl Session {
         context: &mut Context<'_, '_, P>,
     ) -> Result<Progress, SessionError> {
         let mut new_qp = false;
-        let key;
+        let form = self.exchange.form();
+        let (key, binary);
         let number;
         let path_mtu;
         let answer: &[u8] = match self.exchange.parse(bytes)? {
@@ -180,15 +189,33 @@ impl Session {
             }
             Message::Key(theirs) => {
                 let attr = self.pair_attr(context);
-                let known = self.pairs.iter().find(|pair| pair.peer.qpn == theirs.qpn);
-                new_qp = known.is_none();
+                let known = self.pairs.iter_mut().find(|pair| pair.peer_qpn == theirs.qpn);
                 let ours = match known {
-                    Some(pair) => pair.key(&attr, context),
-                    None => self.connect(theirs, &attr, context)?,
+                    Some(pair) => {
+                        new_qp = pair.peer.is_none();
+                        pair.peer.get_or_insert(theirs);
+                        pair.key(&attr, context)
+                    }
+                    None if self.exchange.has_joined() => {
+                        return Err(ExchangeError::UnknownQp.into());
+                    }
+                    None => {
+                        new_qp = true;
+                        self.connect(theirs, &attr, context)?
+                    }
                 };
-                key = ours.emit();
-                &key
+                match form {
+                    Form::Text => {
+                        key = ours.emit();
+                        &key
+                    }
+                    Form::Binary => {
+                        binary = ours.emit_binary();
+                        &binary
+                    }
+                }
             }
+            Message::Barrier => &[0; KeyMessage::BINARY_LEN],
             Message::Result(value) => {
                 // The second of the five is how many iterations the run had.
                 if self.results == 1 {
@@ -205,10 +232,10 @@ impl Session {
         let _ = reply.extend_from_slice(answer);
         match progress {
             Progress::Started => self.start(context)?,
-            Progress::Finished => {
+            Progress::Finished if form == Form::Text => {
                 let _ = reply.extend_from_slice(&DONE);
             }
-            Progress::Continues | Progress::Over => {}
+            Progress::Finished | Progress::Continues | Progress::Over => {}
         }
         Ok(progress)
     }
@@ -231,6 +258,34 @@ impl Session {
         connected.map(|()| key)
     }
 
+    /// What a client's queue pair is given that comes by RDMA CM.
+    pub(super) fn lend<P: Platform>(
+        &mut self,
+        context: &mut Context<'_, '_, P>,
+    ) -> Result<(PairAttr, PairMemory), SessionError> {
+        if self.pairs.is_full() {
+            return Err(ExchangeError::TooManyQps.into());
+        }
+        let attr = self.pair_attr(context);
+        Ok((attr, PairMemory::new(&attr, context)?))
+    }
+
+    /// Takes a client's queue pair that is connected already, to `ours` at our address, with what was
+    /// lent for it.
+    pub(super) fn join<P: Platform>(
+        &mut self,
+        ours: (Qpn, IpAddr),
+        peer_qpn: Qpn,
+        (attr, memory): (PairAttr, PairMemory),
+        context: &mut Context<'_, '_, P>,
+    ) -> Result<(), SessionError> {
+        let pair = Pair::connected(ours, peer_qpn, memory);
+        let posted = pair.post_receives(&attr, self.wr_id(self.pairs.len()), context);
+        // There is room: it was looked at.
+        let _ = self.pairs.push(pair);
+        posted
+    }
+
     fn pair_attr<P: Platform>(&mut self, context: &mut Context<'_, '_, P>) -> PairAttr {
         PairAttr {
             test: self.test,
@@ -247,9 +302,10 @@ impl Session {
 
     /// The client runs as soon as it has its answer.
     fn start<P: Platform>(&mut self, context: &mut Context<'_, '_, P>) -> Result<(), SessionError> {
-        let Some(Pair { peer, qpn, source: Some(source), .. }) = self.pairs.first() else {
+        let Some(Pair { peer: Some(peer), qpn, memory, .. }) = self.pairs.first() else {
             return Ok(());
         };
+        let Some(source) = &memory.source else { return Ok(()) };
         if self.test == Test::WriteLat {
             let write_lat = WriteLat::new(*qpn, peer, *source, &self.options, self.wr_id(0));
             self.write_lat.insert(write_lat).start(context)?;
@@ -286,7 +342,7 @@ impl Session {
         let Some(pair) = self.pairs.get(index) else { return Ok(()) };
         pair.post_receive(self.options.region_len, wc.wr_id, context)?;
         if self.test == Test::SendLat
-            && let Some(source) = pair.source
+            && let Some(source) = pair.memory.source
         {
             let sges = [source.sge(0, wc.byte_len)];
             let wr = SendWr::new(wc.wr_id, WrOpcode::Send, &sges).unsignaled();

@@ -136,12 +136,12 @@ impl Session {
 }
 
 impl CmSession for Session {
-    fn id(&self) -> CommunicationId {
-        self.connection.id()
+    fn has(&self, id: CommunicationId) -> bool {
+        self.connection.id() == id
     }
 
-    fn owns(&self, qpn: Qpn) -> bool {
-        self.connection.qpn() == qpn
+    fn connection_of(&self, qpn: Qpn) -> Option<CommunicationId> {
+        (self.connection.qpn() == qpn).then_some(self.connection.id())
     }
 
     fn peer(&self) -> IpAddr {

@@ -118,8 +118,12 @@ impl Client {
 }
 
 impl CmSession for Client {
-    fn id(&self) -> CommunicationId {
-        self.id
+    fn has(&self, id: CommunicationId) -> bool {
+        self.id == id
+    }
+
+    fn connection_of(&self, _: Qpn) -> Option<CommunicationId> {
+        None
     }
 
     fn owns(&self, qpn: Qpn) -> bool {

@@ -72,8 +72,12 @@ impl Server {
 
 impl CmSession for Server {
     /// None: a resolution ends with its answer.
-    fn id(&self) -> CommunicationId {
-        CommunicationId(0)
+    fn has(&self, _: CommunicationId) -> bool {
+        false
+    }
+
+    fn connection_of(&self, _: Qpn) -> Option<CommunicationId> {
+        None
     }
 
     fn owns(&self, qpn: Qpn) -> bool {

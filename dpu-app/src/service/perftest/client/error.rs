@@ -3,18 +3,22 @@
 use core::fmt;
 use core::net::IpAddr;
 
+use roce_codec::cm::RejReason;
 use roce_codec::ib::{NakCode, Psn};
 use roce_engine::{PostError, QpError, WcStatus};
 
 use super::super::Test;
 use super::super::message::ExchangeError;
 use crate::service::RouteError;
+use crate::service::cm::CmServiceError;
 use crate::service::memory::ExposeError;
 
 /// Why a client gave up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ClientError {
+    /// The connection manager, or a connection of its.
+    Cm(CmServiceError),
     /// The server speaks something else.
     Exchange(ExchangeError),
     /// The server's GID is of another kind than our address.
@@ -61,11 +65,19 @@ pub enum ClientError {
 impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Exchange(ExchangeError::Key) => f.write_str(
-                "the server sent no key message of 108 bytes where one is due; does it run over \
-                 RoCE, and without -R?",
+            Self::Cm(CmServiceError::Rejected(RejReason::INVALID_SERVICE_ID)) => f.write_str(
+                "nothing listens there by RDMA CM; start the server first, with -R (its port is -p)",
             ),
-            Self::Exchange(error) => write!(f, "the server is not understood over TCP: {error}"),
+            Self::Cm(CmServiceError::Unreachable) => f.write_str(
+                "nobody answers there by RDMA CM; is it the server's RDMA address, and is UDP 4791 \
+                 let through?",
+            ),
+            Self::Cm(error) => error.fmt(f),
+            Self::Exchange(ExchangeError::Key) => f.write_str(
+                "the server sent no key message where one is due; does it run over RoCE, and with \
+                 -R as we do, or without?",
+            ),
+            Self::Exchange(error) => write!(f, "the server is not understood: {error}"),
             Self::Family { ours, theirs } => write!(
                 f,
                 "the server's GID is {theirs} and our address is {ours}; give us one of its kind \
@@ -129,6 +141,12 @@ impl core::error::Error for ClientError {}
 impl From<ExchangeError> for ClientError {
     fn from(error: ExchangeError) -> Self {
         Self::Exchange(error)
+    }
+}
+
+impl From<CmServiceError> for ClientError {
+    fn from(error: CmServiceError) -> Self {
+        Self::Cm(error)
     }
 }
 

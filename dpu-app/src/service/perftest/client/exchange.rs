@@ -1,14 +1,17 @@
-//! The client's half of the TCP exchange: what it says next, and what the answer is. The client
+//! The client's half of the exchange: what it says next, and what the answer is. The client
 //! speaks first, and each message is answered by one of the same kind.
 
 use super::super::Test;
-use super::super::message::MessageKind;
+use super::super::message::{Form, MessageKind};
 
 /// What an answer, or the end of a run, has brought about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientProgress {
-    /// There is more to be said over TCP.
+    /// There is more to be said.
     Continues,
+    /// The queue pairs are to be connected by RDMA CM, and then
+    /// [`Client::joined`](super::Client::joined) called.
+    Connects,
     /// A run begins.
     Runs,
     /// The exchange is over: say what there is to say, and close the connection.
@@ -22,6 +25,7 @@ pub(super) enum Say {
     CycleBuffer,
     CacheLine,
     PathMtu,
+    Barrier,
     /// The key message of this queue pair of ours.
     Key(u32),
     /// One of the five results.
@@ -38,6 +42,7 @@ impl Say {
             Self::CycleBuffer => MessageKind::CycleBuffer,
             Self::CacheLine => MessageKind::CacheLine,
             Self::PathMtu => MessageKind::PathMtu,
+            Self::Barrier => MessageKind::Barrier,
             Self::Key(_) => MessageKind::Key,
             Self::Result(_) => MessageKind::Result,
             Self::Done => return None,
@@ -53,6 +58,10 @@ enum Phase {
     CycleBuffer,
     CacheLine,
     PathMtu,
+    /// A barrier, the connecting of the queue pairs, and another barrier.
+    Meeting,
+    Connecting,
+    Joining,
     /// The key message of each queue pair.
     Keys(u32),
     /// The same again, as barriers.
@@ -76,16 +85,22 @@ pub(super) struct ClientExchange {
     qps: u32,
     /// Whether several sizes are run.
     all_sizes: bool,
+    form: Form,
     phase: Phase,
 }
 
 impl ClientExchange {
     /// At its start.
-    pub(super) const fn new(test: Test, qps: u32, all_sizes: bool) -> Self {
-        Self { test, qps, all_sizes, phase: Phase::Version }
+    pub(super) const fn new(test: Test, qps: u32, all_sizes: bool, form: Form) -> Self {
+        Self { test, qps, all_sizes, form, phase: Phase::Version }
     }
 
-    /// What is to be said, or has been and waits for its answer; `None` while it runs.
+    /// How it is written.
+    pub(super) const fn form(&self) -> Form {
+        self.form
+    }
+
+    /// What is to be said, or has been and waits for its answer; `None` while it connects or runs.
     pub(super) fn say(&self) -> Option<Say> {
         Some(match self.phase {
             Phase::Version => Say::Version,
@@ -94,7 +109,8 @@ impl ClientExchange {
             Phase::PathMtu => Say::PathMtu,
             Phase::Keys(index) => Say::Key(index),
             Phase::Barriers(number) => Say::Key(self.barrier(number)),
-            Phase::Running => return None,
+            Phase::Connecting | Phase::Running => return None,
+            Phase::Meeting | Phase::Joining => Say::Barrier,
             Phase::Between(_) | Phase::Behind | Phase::BeforeResults | Phase::LastKey => {
                 Say::Key(0)
             }
@@ -108,13 +124,24 @@ impl ClientExchange {
         matches!(self.phase, Phase::LastKey | Phase::Done)
     }
 
-    /// Steps past an answer.
+    /// Whether all has been said.
+    pub(super) fn is_over(&self) -> bool {
+        self.phase == Phase::Done
+    }
+
+    /// Steps past an answer, or the connecting.
     pub(super) fn advance(&mut self) -> ClientProgress {
         self.phase = match self.phase {
             Phase::Version => Phase::CycleBuffer,
             Phase::CycleBuffer => Phase::CacheLine,
             Phase::CacheLine => Phase::PathMtu,
-            Phase::PathMtu => Phase::Keys(0),
+            Phase::PathMtu => match self.form {
+                Form::Text => Phase::Keys(0),
+                Form::Binary => Phase::Meeting,
+            },
+            Phase::Meeting => Phase::Connecting,
+            Phase::Connecting => Phase::Joining,
+            Phase::Joining => Phase::Keys(0),
             Phase::Keys(index) if index + 1 < self.qps => Phase::Keys(index + 1),
             Phase::Keys(_) => Phase::Barriers(0),
             Phase::Barriers(number) if number + 1 < self.barriers() => Phase::Barriers(number + 1),
@@ -136,6 +163,8 @@ impl ClientExchange {
             _ if more => Phase::Running,
             Test::SendBw if self.all_sizes => Phase::Behind,
             Test::WriteBw | Test::ReadBw | Test::AtomicBw => Phase::BeforeResults,
+            // Its server listens no more.
+            Test::WriteLat if self.form == Form::Binary => Phase::Done,
             _ => Phase::LastKey,
         };
         self.progress()
@@ -143,6 +172,7 @@ impl ClientExchange {
 
     const fn progress(&self) -> ClientProgress {
         match self.phase {
+            Phase::Connecting => ClientProgress::Connects,
             Phase::Running => ClientProgress::Runs,
             Phase::Done => ClientProgress::Over,
             _ => ClientProgress::Continues,
@@ -174,7 +204,7 @@ mod tests {
 
     /// The queue pairs that the key messages before the run name.
     fn keys(test: Test, qps: u32) -> Vec<u32> {
-        let mut exchange = ClientExchange::new(test, qps, false);
+        let mut exchange = ClientExchange::new(test, qps, false, Form::Text);
         for said in [Say::Version, Say::CycleBuffer, Say::CacheLine, Say::PathMtu] {
             assert_eq!(exchange.say(), Some(said));
             assert_eq!(exchange.advance(), ClientProgress::Continues);
@@ -203,7 +233,7 @@ mod tests {
 
     /// What is said from the end of the first run on, `sizes` runs in all.
     fn after(test: Test, sizes: u32) -> Vec<Option<Say>> {
-        let mut exchange = ClientExchange::new(test, 1, sizes > 1);
+        let mut exchange = ClientExchange::new(test, 1, sizes > 1, Form::Text);
         while exchange.say().is_some() {
             exchange.advance();
         }
@@ -213,7 +243,7 @@ mod tests {
         loop {
             said.push(exchange.say());
             progress = match progress {
-                ClientProgress::Continues => exchange.advance(),
+                ClientProgress::Continues | ClientProgress::Connects => exchange.advance(),
                 ClientProgress::Runs => {
                     left -= 1;
                     exchange.finish_run(left > 0)

@@ -2,6 +2,7 @@
 
 use core::net::IpAddr;
 
+use roce_codec::cm::Timeout;
 use roce_codec::ib::{PathMtu, Psn, Qpn, RKey, Service};
 use roce_engine::{
     Access, Addr, Backing, Entropy, Pd, PostError, QpError, QpInit, RecvWr, SendWr, Wc, WrOpcode,
@@ -12,6 +13,7 @@ use super::super::connect::Connect;
 use super::super::key::KeyMessage;
 use super::error::ClientError;
 use super::job::Job;
+use crate::service::cm::ConnectionAttr;
 use crate::service::memory::Exposed;
 use crate::service::{Context, Gid, Platform, Route};
 
@@ -30,8 +32,12 @@ pub(super) struct ClientPair {
     pub(super) completed: u64,
     /// Which of the client's it is.
     index: u32,
-    psn: Psn,
-    peer: Option<(KeyMessage, Route)>,
+    /// The first PSN we send; of a connection of RDMA CM's, whose queue pair is not ours, `None`.
+    psn: Option<Psn>,
+    /// The server's, of such a connection.
+    peer_qpn: Option<Qpn>,
+    peer: Option<KeyMessage>,
+    route: Option<Route>,
 }
 
 impl ClientPair {
@@ -43,27 +49,64 @@ impl ClientPair {
         half: u32,
         context: &mut Context<'_, '_, P>,
     ) -> Result<Self, ClientError> {
-        let exposed = Exposed::new(context, pd, 2 * u64::from(half), access(job.test))?;
-        if !job.test.reads() && job.test != Test::WriteLat {
-            exposed.fill_with_noise(context);
-        }
-        let receives = if job.test == Test::SendLat { RECEIVES } else { 0 };
+        let exposed = memory(job, pd, half, context)?;
         let queues = context.queues;
+        let (max_send_wr, max_recv_wr) = depths(job);
         let init = QpInit {
-            max_send_wr: job.depth.max(RECEIVES),
-            max_recv_wr: receives,
+            max_send_wr,
+            max_recv_wr,
             observe_writes: job.test == Test::WriteLat,
             ..QpInit::new(Service::Rc, pd, queues.send, queues.recv)
         };
         match context.engine.create_qp(&init, context.platform.random()) {
             Ok(qpn) => {
                 let psn = Psn::new(context.platform.random().next_u32());
-                Ok(Self { qpn, exposed, half, posted: 0, completed: 0, index, psn, peer: None })
+                Ok(Self { psn: Some(psn), ..Self::bare(qpn, exposed, half, index) })
             }
             Err(error) => {
                 exposed.withdraw(context);
                 Err(error.into())
             }
+        }
+    }
+
+    /// Takes memory for a queue pair that is connected already, and not ours to destroy.
+    pub(super) fn connected<P: Platform>(
+        job: &Job,
+        index: u32,
+        (qpn, peer_qpn): (Qpn, Qpn),
+        (pd, half): (Pd, u32),
+        context: &mut Context<'_, '_, P>,
+    ) -> Result<Self, ClientError> {
+        let exposed = memory(job, pd, half, context)?;
+        let pair = Self { peer_qpn: Some(peer_qpn), ..Self::bare(qpn, exposed, half, index) };
+        match pair.post_receives(job, context) {
+            Ok(()) => Ok(pair),
+            Err(error) => {
+                pair.close(context);
+                Err(error.into())
+            }
+        }
+    }
+
+    const fn bare(qpn: Qpn, exposed: Exposed, half: u32, index: u32) -> Self {
+        let (posted, completed) = (0, 0);
+        let (psn, peer_qpn, peer, route) = (None, None, None, None);
+        Self { qpn, exposed, half, posted, completed, index, psn, peer_qpn, peer, route }
+    }
+
+    /// What an RDMA CM connection is to have.
+    pub(super) fn connection_attr(job: &Job, pd: Pd) -> ConnectionAttr {
+        let (max_send_wr, max_recv_wr) = depths(job);
+        ConnectionAttr {
+            access: access(job.test),
+            max_send_wr,
+            max_recv_wr,
+            responder_resources: 0,
+            initiator_depth: if job.test.reads() { job.out_reads } else { 0 },
+            observe_writes: job.test == Test::WriteLat,
+            ack_timeout: Timeout::new(job.timeout),
+            ..ConnectionAttr::new(pd)
         }
     }
 
@@ -73,7 +116,7 @@ impl ClientPair {
             lid: 0,
             out_reads: u16::from(job.out_reads),
             qpn: self.qpn,
-            psn: self.psn,
+            psn: self.psn.unwrap_or(Psn::new(0)),
             rkey: self.exposed.mr.rkey,
             va: self.exposed.region.va + u64::from(self.half),
             gid: Gid::from(source),
@@ -87,13 +130,23 @@ impl ClientPair {
     }
 
     /// The way to the server.
-    pub(super) fn route(&self) -> Option<Route> {
-        self.peer.map(|(_, route)| route)
+    pub(super) const fn route(&self) -> Option<Route> {
+        self.route
+    }
+
+    /// The server's queue pair, if an RDMA CM connection leads there.
+    pub(super) const fn peer_qpn(&self) -> Option<Qpn> {
+        self.peer_qpn
+    }
+
+    /// Takes what the server says of the queue pair that the connection leads to.
+    pub(super) const fn told(&mut self, peer: KeyMessage) {
+        self.peer = Some(peer);
     }
 
     /// Where the server's memory begins, and its key.
     pub(super) fn remote(&self) -> (u64, RKey) {
-        self.peer.map_or((0, RKey(0)), |(peer, _)| (peer.va, peer.rkey))
+        self.peer.map_or((0, RKey(0)), |peer| (peer.va, peer.rkey))
     }
 
     /// Joins it to the server's.
@@ -115,10 +168,12 @@ impl ClientPair {
         }
         let route = Route { src: source, ..context.platform.route(theirs)? };
         // From here on `close` gives the route back.
-        let (peer, _) = self.peer.insert((peer, route));
+        self.route = Some(route);
+        let psn = self.psn.unwrap_or(Psn::new(0));
+        let peer = self.peer.insert(peer);
         let connect = Connect {
             qpn: self.qpn,
-            psn: self.psn,
+            psn,
             peer,
             route,
             path_mtu,
@@ -128,12 +183,15 @@ impl ClientPair {
             timeout: job.timeout,
         };
         connect.apply(context.engine)?;
-        if job.test == Test::SendLat {
-            for _ in 0..RECEIVES {
-                self.post_receive(context)?;
-            }
-        }
-        Ok(())
+        Ok(self.post_receives(job, context)?)
+    }
+
+    fn post_receives<P: Platform>(
+        &self,
+        job: &Job,
+        context: &mut Context<'_, '_, P>,
+    ) -> Result<(), PostError> {
+        (0..depths(job).1).try_for_each(|_| self.post_receive(context))
     }
 
     /// Posts message `index`, whose local memory begins at `offset`.
@@ -182,15 +240,37 @@ impl ClientPair {
         context.engine.query_qp(self.qpn).map(|info| info.unacknowledged_psn)
     }
 
-    /// Destroys the queue pair and gives its memory back.
+    /// Gives its memory back, and destroys the queue pair if it is ours.
     pub(super) fn close<P: Platform>(self, context: &mut Context<'_, '_, P>) {
-        // It is there: nobody else destroys it.
-        let _ = context.engine.destroy_qp(self.qpn);
+        if self.psn.is_some() {
+            // It is there: nobody else destroys it.
+            let _ = context.engine.destroy_qp(self.qpn);
+        }
         self.exposed.withdraw(context);
-        if let Some((_, route)) = self.peer {
+        if let Some(route) = self.route {
             context.platform.release_route(route);
         }
     }
+}
+
+/// Memory for a queue pair, of two halves.
+fn memory<P: Platform>(
+    job: &Job,
+    pd: Pd,
+    half: u32,
+    context: &mut Context<'_, '_, P>,
+) -> Result<Exposed, ClientError> {
+    let exposed = Exposed::new(context, pd, 2 * u64::from(half), access(job.test))?;
+    if !job.test.reads() && job.test != Test::WriteLat {
+        exposed.fill_with_noise(context);
+    }
+    Ok(exposed)
+}
+
+/// Sends and receives that a queue pair has room for.
+fn depths(job: &Job) -> (u32, u32) {
+    let receives = if job.test == Test::SendLat { RECEIVES } else { 0 };
+    (job.depth.max(RECEIVES), receives)
 }
 
 /// The queue pair and the message that a completion is of.

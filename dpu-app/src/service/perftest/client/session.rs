@@ -1,15 +1,15 @@
-//! A client from its first TCP byte to its last.
+//! A client from its first message to its last. What carries the messages is others' affair.
 
 use core::net::IpAddr;
 
 use heapless::Vec;
-use roce_codec::ib::PathMtu;
+use roce_codec::ib::{PathMtu, Qpn};
 use roce_engine::{Event, Instant, Pd, Wc, WcOpcode, WcStatus};
 
 use super::super::Test;
 use super::super::key::KeyMessage;
 use super::super::message::{
-    CACHE_LINE, CYCLE_BUFFER, DONE, ExchangeError, Message, MessageKind, VERSION,
+    CACHE_LINE, CYCLE_BUFFER, DONE, ExchangeError, Form, Message, VERSION,
 };
 use super::super::session::MAX_QPS;
 use super::error::ClientError;
@@ -19,6 +19,7 @@ use super::meter::Meter;
 use super::pair::{ClientPair, message_of};
 use super::ping_pong::PingPong;
 use super::stream::Stream;
+use crate::service::cm::ConnectionAttr;
 use crate::service::memory::SharedRegion;
 use crate::service::{Context, Platform, Reply, Route};
 
@@ -61,13 +62,14 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that sends from `source`.
+    /// A client that sends from `source`, and speaks over TCP or, with `form`
+    /// [`Binary`](Form::Binary), by SENDs.
     #[must_use]
-    pub const fn new(job: &Job, source: IpAddr) -> Self {
+    pub const fn new(job: &Job, source: IpAddr, form: Form) -> Self {
         Self {
             job: *job,
             source,
-            exchange: ClientExchange::new(job.test, job.qps, job.all_sizes),
+            exchange: ClientExchange::new(job.test, job.qps, job.all_sizes, form),
             cycle_buffer: CYCLE_BUFFER,
             cache_line: CACHE_LINE,
             path_mtu: PathMtu::Mtu256,
@@ -111,7 +113,62 @@ impl Client {
     /// Bytes of the server's next message; 0 while it runs, and at the end.
     #[must_use]
     pub fn next_len(&self) -> usize {
-        self.exchange.say().and_then(Say::answer).map_or(0, MessageKind::len)
+        let answer = self.exchange.say().and_then(Say::answer);
+        answer.map_or(0, |kind| kind.len(self.exchange.form()))
+    }
+
+    /// Whether all has been said.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.exchange.is_over()
+    }
+
+    /// What is to be run.
+    #[must_use]
+    pub const fn job(&self) -> &Job {
+        &self.job
+    }
+
+    /// What a connection by RDMA CM is to have, for the next queue pair.
+    pub(super) fn connection_attr<P: Platform>(
+        &mut self,
+        context: &mut Context<'_, '_, P>,
+    ) -> ConnectionAttr {
+        let pd = self.pd(context);
+        ClientPair::connection_attr(&self.job, pd)
+    }
+
+    /// Takes a queue pair that is connected by RDMA CM.
+    pub(super) fn join<P: Platform>(
+        &mut self,
+        qpns: (Qpn, Qpn),
+        context: &mut Context<'_, '_, P>,
+    ) -> Result<(), ClientError> {
+        let layout = (self.pd(context), self.job.half(self.cycle_buffer));
+        let index = u32::try_from(self.pairs.len()).unwrap_or(u32::MAX);
+        let pair = ClientPair::connected(&self.job, index, qpns, layout, context)?;
+        self.push(pair, context)
+    }
+
+    /// All queue pairs are connected by RDMA CM: writes what is to be said next.
+    pub(super) fn joined<P: Platform>(&mut self, out: &mut Reply, context: &Context<'_, '_, P>) {
+        let progress = self.exchange.advance();
+        self.go_on(progress, out, context);
+    }
+
+    fn pd<P: Platform>(&mut self, context: &mut Context<'_, '_, P>) -> Pd {
+        *self.pd.get_or_insert_with(|| context.engine.alloc_pd())
+    }
+
+    fn push<P: Platform>(
+        &mut self,
+        pair: ClientPair,
+        context: &mut Context<'_, '_, P>,
+    ) -> Result<(), ClientError> {
+        self.pairs.push(pair).map_err(|pair| {
+            pair.close(context);
+            ExchangeError::TooManyQps.into()
+        })
     }
 
     /// Writes the first message.
@@ -133,19 +190,22 @@ impl Client {
         let Some(kind) = said.and_then(Say::answer) else {
             return Err(ExchangeError::Done.into());
         };
-        match kind.parse(bytes)? {
+        let form = self.exchange.form();
+        match kind.parse(form, bytes)? {
             Message::CycleBuffer(size) => self.cycle_buffer = self.cycle_buffer.max(size),
             Message::CacheLine(size) => self.cache_line = self.cache_line.max(size),
             Message::PathMtu(theirs) => {
                 self.path_mtu = theirs.min(context.path_mtu);
-                self.create_pairs(context)?;
+                if form == Form::Text {
+                    self.create_pairs(context)?;
+                }
             }
             Message::Key(theirs) => {
                 if let Some(Say::Key(index)) = said {
                     self.connect(index, theirs, context)?;
                 }
             }
-            Message::Version | Message::Result(_) | Message::Done => {}
+            Message::Version | Message::Barrier | Message::Result(_) | Message::Done => {}
         }
         let progress = self.exchange.advance();
         self.go_on(progress, out, context);
@@ -194,7 +254,8 @@ impl Client {
 
     /// Writes what is to be said.
     fn say<P: Platform>(&self, out: &mut Reply, context: &Context<'_, '_, P>) {
-        let key;
+        let form = self.exchange.form();
+        let (key, binary);
         let number;
         let mtu;
         let value;
@@ -215,15 +276,25 @@ impl Client {
             Some(Say::Key(index)) => {
                 let index = usize::try_from(index).unwrap_or(usize::MAX);
                 let Some(pair) = self.pairs.get(index) else { return };
-                key = pair.key(&self.job, self.source).emit();
-                &key
+                let ours = pair.key(&self.job, self.source);
+                match form {
+                    Form::Text => {
+                        key = ours.emit();
+                        &key
+                    }
+                    Form::Binary => {
+                        binary = ours.emit_binary();
+                        &binary
+                    }
+                }
             }
+            Some(Say::Barrier) => &[0; KeyMessage::BINARY_LEN],
             Some(Say::Result(index)) => {
                 value = self.result(index).to_be_bytes();
                 &value
             }
-            Some(Say::Done) => &DONE,
-            None => &[],
+            Some(Say::Done) if form == Form::Text => &DONE,
+            Some(Say::Done) | None => &[],
         };
         // The capacity is the longest message with `done` behind it.
         let _ = out.extend_from_slice(said);
@@ -244,25 +315,29 @@ impl Client {
         &mut self,
         context: &mut Context<'_, '_, P>,
     ) -> Result<(), ClientError> {
-        let pd = *self.pd.get_or_insert_with(|| context.engine.alloc_pd());
+        let pd = self.pd(context);
         let half = self.job.half(self.cycle_buffer);
         for index in 0..self.job.qps {
             let pair = ClientPair::new(&self.job, index, pd, half, context)?;
-            if let Err(pair) = self.pairs.push(pair) {
-                pair.close(context);
-                return Err(ExchangeError::TooManyQps.into());
-            }
+            self.push(pair, context)?;
         }
         Ok(())
     }
 
-    /// Joins a queue pair to the server's, the first time that this one is named.
+    /// Joins a queue pair to the server's, the first time that this one is named. Where they are joined
+    /// already, it is the one that the server's number says.
     fn connect<P: Platform>(
         &mut self,
         index: u32,
         theirs: KeyMessage,
         context: &mut Context<'_, '_, P>,
     ) -> Result<(), ClientError> {
+        if self.exchange.form() == Form::Binary {
+            let mut pairs = self.pairs.iter_mut();
+            let pair = pairs.find(|pair| pair.peer_qpn() == Some(theirs.qpn));
+            pair.ok_or(ExchangeError::UnknownQp)?.told(theirs);
+            return Ok(());
+        }
         let index = usize::try_from(index).unwrap_or(usize::MAX);
         match self.pairs.get_mut(index) {
             Some(pair) if !pair.is_connected() => {
@@ -366,7 +441,7 @@ impl Client {
         }
     }
 
-    /// The server has closed the TCP connection; says whether it may. That of `write_lat` does
+    /// The server has closed the connection; says whether it may. That of `write_lat` does
     /// once it has seen the last message, and says nothing: then the acknowledgement may never
     /// come.
     pub fn handle_closed(&mut self) -> bool {

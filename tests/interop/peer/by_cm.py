@@ -1,0 +1,75 @@
+"""perftest with -R, either side: its connections are made by RDMA CM, and its exchange goes by SENDs over one of them.
+
+perftest 4.5 has -R over IPv4 only, 25.01 over IPv6 too, with an option of its own. So the stock guest has the rows over
+IPv4, and the newer one those over IPv6."""
+
+import dataclasses
+import itertools
+import re
+
+from . import exchange, perf, perftest, wire
+from .perftest import ATTACHMENTS, PORTS, PROGRAMS
+from .scenario import LOSS, Scenario
+
+_OVER_IPV6 = "--ipv6-addr"
+_SEND_ONLY = 0x04
+_REQ, _REP = 0x0010, 0x0013
+_VERSION = re.compile(rb"\d+\.\d+\0+")
+
+
+def pairs(frames):
+    """The connected queue pairs, from the MADs on the wire, less those whose first SEND is a version: they carry the
+    exchange. Which R_Key a pair has is left open."""
+    asked, found, exchanges = {}, {}, set()
+    for _, frame, _ in frames:
+        packet = wire.roce(frame)
+        if packet is None:
+            continue
+        payload = frame[packet.payload_offset:packet.payload_end]
+        if packet.opcode == _SEND_ONLY and len(payload) == 16 and _VERSION.fullmatch(payload):
+            exchanges.add((packet.destination, packet.qpn))
+        if packet.qpn != 1 or len(payload) != 256:
+            continue
+        attribute, number = int.from_bytes(payload[16:18], "big"), payload[24:28]
+        if attribute == _REQ:
+            asked[packet.source, number] = (payload[56:59], payload[68:71])
+        elif attribute == _REP:
+            request = asked.get((packet.destination, payload[28:32]))
+            if request is not None:
+                # The PSN that one states is the one that the other sends first.
+                found.setdefault((packet.destination, payload[28:32]), exchange.Pair(
+                    None, _end(packet.destination, request[0], payload[44:47]),
+                    _end(packet.source, payload[36:39], request[1])))
+    return [pair for pair in found.values() if (pair.server.address, pair.server.qpn) not in exchanges]
+
+
+def _end(address, qpn, psn):
+    return exchange.End(address, int.from_bytes(qpn, "big"), int.from_bytes(psn, "big"), None, None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Client(perftest.Client):
+    """One run of a perftest program in the guest with -R, against our server."""
+
+    @property
+    def pairs(self):
+        return pairs
+
+    def command(self, card):
+        return [f"ib_{self.program}", "-d", card.device, "-R", *_family(self.family), *self.arguments(),
+                card.server(self.family)]
+
+    server_command = None
+
+
+def _family(family):
+    return [_OVER_IPV6] if family == "ipv6" else []
+
+
+def served():
+    """Every program against our server."""
+    scenarios = []
+    for number, program in enumerate(PROGRAMS):
+        client = Client(program, 1024, 65536 if program.endswith("bw") else 1025, "ipv4", 10)
+        scenarios.append(Scenario(f"cm-{program}", ATTACHMENTS[number % 2], (client,)))
+    return scenarios
