@@ -63,7 +63,8 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<()> {
     let recovery = args.recovery.recovery();
     let held = if recovery == Recovery::SelectiveAccept { HELD } else { 0 };
     let mut cm_storage = HeapCmStorage::new(CM_CONNECTIONS, CM_LISTENERS, CM_ANSWERS);
-    let mut cm_sessions: Vec<SessionSlot> = std::iter::repeat_with(|| None).take(CM_SESSIONS).collect();
+    let mut cm_sessions: Vec<SessionSlot> =
+        std::iter::repeat_with(|| None).take(CM_SESSIONS).collect();
     let mut storage = HeapStorage::new(&LIMITS).with_held(held, path_mtu);
     let config = Config {
         max_path_mtu: path_mtu,

@@ -7,6 +7,7 @@ mod counting;
 mod engine;
 mod lossy;
 mod perftest;
+mod perftest_by_cm;
 #[path = "../support/mod.rs"]
 mod support;
 

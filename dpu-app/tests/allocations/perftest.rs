@@ -18,11 +18,11 @@ use crate::lossy::Lossy;
 use crate::support::host::Host;
 use crate::support::{Client, Run, SERVER, Tcp};
 
-const OPTIONS: Options =
+pub(crate) const OPTIONS: Options =
     Options { region_len: 1 << 17, size: None, iterations: None, access: Access::NONE };
 
 /// A machine that maps memory when a session asks for it. That is its own affair.
-struct Machine(Host);
+pub(crate) struct Machine(pub(crate) Host);
 
 impl Platform for Machine {
     type Memory = HostMemory;

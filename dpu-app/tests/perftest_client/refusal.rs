@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use dpu_app::service::perftest::client::{Client, ClientError, ClientProgress, Job};
-use dpu_app::service::perftest::{ExchangeError, KeyMessage, Test};
+use dpu_app::service::perftest::{ExchangeError, Form, KeyMessage, Test};
 use dpu_app::service::{Gid, Reply};
 use roce_codec::ib::{PathMtu, Psn, Qpn, RKey};
 use roce_dataplane::port::Port;
@@ -85,7 +85,7 @@ fn the_bytes_of_the_greeting() {
         let (wire, mut storage) = plain();
         let [near, _] = wire.ends(MACS);
         let mut near = Side::new(&mut storage[0], near, MACS[1], CLIENT);
-        let mut client = Client::new(&job(Test::WriteBw, 64), CLIENT);
+        let mut client = Client::new(&job(Test::WriteBw, 64), CLIENT, Form::Text);
         let mut out = Reply::new();
         client.start(&mut out, &near.context());
         assert_eq!(&out[..], b"6.06\0\0\0\0\0\0\0\0\0\0\0\0");
@@ -121,20 +121,20 @@ fn servers_that_make_no_sense() {
         let mut near = Side::new(&mut storage[0], near, MACS[1], CLIENT);
         let mut out = Reply::new();
 
-        let mut client = Client::new(&job(Test::WriteBw, 64), CLIENT);
+        let mut client = Client::new(&job(Test::WriteBw, 64), CLIENT, Form::Text);
         client.start(&mut out, &near.context());
         let error = client.handle_message(b"SSH-2.0-OpenSSH_", &mut out, &mut near.context());
         assert_eq!(error, Err(ClientError::Exchange(ExchangeError::Version)));
         client.close(&mut near.context());
 
-        let mut client = Client::new(&job(Test::WriteBw, 64), CLIENT);
+        let mut client = Client::new(&job(Test::WriteBw, 64), CLIENT, Form::Text);
         greet(&mut client, &mut near).unwrap();
         let error = client.handle_message(&[b'z'; 108], &mut out, &mut near.context());
         assert_eq!(error, Err(ClientError::Exchange(ExchangeError::Key)));
         client.close(&mut near.context());
 
         // Of another family.
-        let mut client = Client::new(&job(Test::WriteBw, 64), CLIENT);
+        let mut client = Client::new(&job(Test::WriteBw, 64), CLIENT, Form::Text);
         greet(&mut client, &mut near).unwrap();
         let theirs = IpAddr::from([0xfe80, 0, 0, 0, 0, 0, 0, 2]);
         let mut key = KeyMessage::parse(KEY).unwrap();
@@ -145,7 +145,7 @@ fn servers_that_make_no_sense() {
         client.close(&mut near.context());
 
         // No READ may be outstanding.
-        let mut client = Client::new(&job(Test::ReadBw, 64), CLIENT);
+        let mut client = Client::new(&job(Test::ReadBw, 64), CLIENT, Form::Text);
         greet(&mut client, &mut near).unwrap();
         let key = KeyMessage { out_reads: 0, ..KeyMessage::parse(KEY).unwrap() };
         let error = client.handle_message(&key.emit(), &mut out, &mut near.context());
@@ -154,7 +154,7 @@ fn servers_that_make_no_sense() {
 
         // All the zeroes and ones.
         for key in [[b'0'; 108], [b'f'; 108], [0; 108], [0xff; 108]] {
-            let mut client = Client::new(&job(Test::SendLat, 64), CLIENT);
+            let mut client = Client::new(&job(Test::SendLat, 64), CLIENT, Form::Text);
             greet(&mut client, &mut near).unwrap();
             assert!(client.handle_message(&key, &mut out, &mut near.context()).is_err());
             client.close(&mut near.context());
@@ -169,7 +169,7 @@ fn servers_that_make_no_sense() {
             gid: Gid::from(SERVER),
             srqn: u32::MAX,
         };
-        let mut client = Client::new(&job(Test::ReadLat, 64), CLIENT);
+        let mut client = Client::new(&job(Test::ReadLat, 64), CLIENT, Form::Text);
         greet(&mut client, &mut near).unwrap();
         client.handle_message(&nobody.emit(), &mut out, &mut near.context()).unwrap();
         client.poll(&mut Count::default(), &mut near.context()).unwrap();

@@ -6,7 +6,7 @@ use dpu_app::service::memory::Region;
 use dpu_app::service::perftest::client::{
     Atomic, Client, ClientError, ClientProgress, Job, Meter, Outcome,
 };
-use dpu_app::service::perftest::{Options, Session, SessionError, Test};
+use dpu_app::service::perftest::{Form, Options, Session, SessionError, Test};
 use dpu_app::service::{Context, Progress, Queues, Reply};
 use roce_codec::ib::PathMtu;
 use roce_codec::net::MacAddr;
@@ -156,7 +156,7 @@ pub(crate) fn run<'s, P: Port>(
     let [near_port, far_port] = ports;
     let mut near = Side::new(near, near_port, MACS[1], CLIENT);
     let mut far = Side::new(far, far_port, MACS[0], SERVER);
-    let mut client = Client::new(job, CLIENT);
+    let mut client = Client::new(job, CLIENT, Form::Text);
     let access = match job.atomic {
         Atomic::FetchAdd | Atomic::CompareSwap => Access::NONE,
         _ => Access::ALL,

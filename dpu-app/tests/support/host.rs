@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use dpu_app::service::memory::Region;
+use dpu_app::service::memory::{Region, SharedRegion};
 use dpu_app::service::{Platform, Route, RouteError};
 use roce_dataplane::host_memory::HostMemory;
 use roce_engine::{Addr, NextHop, SeededEntropy};
@@ -16,11 +16,13 @@ pub(crate) struct Host {
     /// Regions and routes that are out.
     pub(crate) regions: i32,
     pub(crate) routes: i32,
+    /// What peers of sessions that have ended left in memory: the beginning of each region.
+    pub(crate) kept: Vec<Vec<u8>>,
 }
 
 impl Host {
     pub(crate) fn new(address: IpAddr, random: SeededEntropy) -> Self {
-        Self { memory: HostMemory::new(), random, address, regions: 0, routes: 0 }
+        Self { memory: HostMemory::new(), random, address, regions: 0, routes: 0, kept: Vec::new() }
     }
 }
 
@@ -44,6 +46,13 @@ impl Platform for Host {
 
     fn give_region(&mut self, _: Region) {
         self.regions -= 1;
+    }
+
+    fn keep(&mut self, _: &str, _: u32, shared: &SharedRegion) {
+        let region = shared.exposed.region;
+        let mut beginning = vec![0; usize::try_from(region.len.min(1 << 16)).unwrap()];
+        self.memory.read(region.addr, &mut beginning).unwrap();
+        self.kept.push(beginning);
     }
 
     fn is_own(&self, _: IpAddr) -> bool {

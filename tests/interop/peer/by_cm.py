@@ -62,14 +62,71 @@ class Client(perftest.Client):
     server_command = None
 
 
+class Regular(Client):
+    """With -z in place of -R: the exchange alone goes by SENDs, and it connects the queue pairs."""
+
+    pairs = None
+    operations = {}
+
+    def command(self, card):
+        return ["-z" if word == "-R" else word for word in super().command(card)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Perf(perf.Perf):
+    """roce-perf -R against a server of perftest's in the guest."""
+
+    listens = "rdma resource show cm_id | grep -q LISTEN"
+
+    @property
+    def pairs(self):
+        return pairs
+
+    def arguments(self, card=None, place=None):
+        words = super().arguments()
+        if place is None:
+            return ["-R", *words]
+        return [self.program, card.client(self.family), *place.words(), "-R", "--json", *words, *self.ours]
+
+    def server(self, card):
+        return [f"ib_{self.program}", "-F", "-d", card.device, *_family(self.family), *self.arguments(), *self.theirs]
+
+
 def _family(family):
     return [_OVER_IPV6] if family == "ipv6" else []
 
 
 def served():
-    """Every program against our server."""
+    """Every program against our server, from either guest, and what differs with -R."""
+    return [
+        *_every("cm", Client),
+        Scenario("cm-write_bw-four-qps", "tap", (Client("write_bw", size=3000, options=("-q", "4", "-t", "5")),)),
+        Scenario("cm-send_bw-two-qps", "veth", (Client("send_bw", size=3000, options=("-q", "2", "-t", "5")),)),
+        Scenario("cm-regular-pairs", "veth", (Regular("read_bw", size=3000),)),
+    ]
+
+
+def asked():
+    """roce-perf -R against every server, in either guest."""
+    return [
+        *_every("perf-cm", Perf),
+        _ours("write_bw-four-qps", "tap", Perf("write_bw", size=3000, options=("-q", "4", "-t", "5"))),
+        _ours("send_bw-two-qps", "veth", Perf("send_bw", size=3000, options=("-q", "2", "-t", "5"))),
+    ]
+
+
+def _every(name, kind):
+    """Each program from the stock guest over IPv4, and from the newer one over IPv6."""
     scenarios = []
-    for number, program in enumerate(PROGRAMS):
-        client = Client(program, 1024, 65536 if program.endswith("bw") else 1025, "ipv4", 10)
-        scenarios.append(Scenario(f"cm-{program}", ATTACHMENTS[number % 2], (client,)))
+    for number, (program, (kernel, family)) in enumerate(itertools.product(
+            PROGRAMS, (("stock", "ipv4"), ("newer", "ipv6")))):
+        size, mtu = (1025, 2048) if program.endswith("lat") else (8192, 1024)
+        more = {"ours": "client"} if kind is Perf else {}
+        scenarios.append(Scenario(f"{'newer-' if kernel == 'newer' else ''}{name}-{program}-{family}",
+                                  ATTACHMENTS[(number // 2 + number) % 2], (kind(program, mtu, size, family, 10),),
+                                  kernel=kernel, **more))
     return scenarios
+
+
+def _ours(name, attachment, client, **more):
+    return Scenario(f"perf-cm-{name}", attachment, (client,), ours="client", **more)

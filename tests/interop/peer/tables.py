@@ -14,6 +14,7 @@ TABLES = (
     rdma_cm.rping,
     rdma_cm.lossy,
     by_cm.served,
+    by_cm.asked,
     pingpong.both_ways,
     pingpong.lossy,
     perftest.newer,

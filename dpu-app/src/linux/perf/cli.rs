@@ -37,7 +37,11 @@ pub struct PerfCli {
     #[command(flatten)]
     pub(super) stage: StageArgs,
 
-    /// The server's TCP port.
+    /// Connect by RDMA CM, as a server with -R wants it; SERVER is its address in RDMA.
+    #[arg(short = 'R', long = "rdma-cm", conflicts_with = "gid")]
+    pub(super) rdma_cm: bool,
+
+    /// The server's TCP port; with -R, that of RDMA CM's.
     #[arg(short = 'p', long, value_name = "N", default_value_t = DEFAULT_PORT)]
     pub(super) tcp_port: u16,
 
@@ -128,6 +132,11 @@ Example, and what to run at the server first:
 
 The server may be roce-responder serve --service perftest:write_bw. Our address in RDMA (-x) and
 the server's GID (its -x) are to be of the same kind: IPv4, link-local IPv6 or other IPv6.
+
+With -R, at both, nothing goes over TCP, and no -x is needed:
+
+  ib_write_bw -R
+  roce-perf write_bw 192.0.2.2 -R --port af-xdp:eth1
 
 Exit status: 0 measured, 1 the server or the network failed, 2 it could not begin.
 
@@ -288,6 +297,7 @@ mod tests {
             ("write_bw h -n 10 -D 1", "cannot be used with"),
             ("write_bw h -D 1 -a", "cannot be used with"),
             ("write_bw h -o 0", "1..=128"),
+            ("write_bw h -R -x ::1", "cannot be used with"),
         ] {
             let said = job(line).unwrap_err().to_string();
             assert!(said.contains(words), "{line}: {said}");

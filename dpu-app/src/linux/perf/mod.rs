@@ -1,5 +1,6 @@
 //! `roce-perf`: the client of perftest's servers, and of ours.
 
+mod carrier;
 mod cli;
 mod failure;
 mod report;

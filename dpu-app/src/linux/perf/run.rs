@@ -1,15 +1,15 @@
-//! The poll loop of a client, with TCP beside it.
+//! The poll loop of a client, with what carries its exchange beside it.
 
-use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
-use std::time::Duration;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 use anyhow::{Context as _, Error, Result, anyhow, bail, ensure};
 use roce_codec::ib::PathMtu;
 use roce_dataplane::poll::turn;
 use roce_dataplane::port::Port;
-use roce_engine::{Config, Engine, HeapStorage, Instant, Limits};
+use roce_engine::cm::{CmStorage, HeapCmStorage};
+use roce_engine::{Config, Engine, Entropy, HeapStorage, Instant, Limits};
 
+use super::carrier::{Carrier, Tcp};
 use super::cli::PerfCli;
 use super::failure::Failure;
 use super::report::{self, Row};
@@ -20,19 +20,21 @@ use crate::linux::os;
 use crate::linux::platform::Host;
 use crate::linux::stage::Stage;
 use crate::linux::wire::Stack;
-use crate::service::perftest::{Form, MAX_MESSAGE_LEN};
-use crate::service::perftest::client::{Client, ClientProgress, Job};
-use crate::service::{Context, Platform, Queues, Reply};
+use crate::service::cm::Gsi;
+use crate::service::perftest::Form;
+use crate::service::perftest::client::{ByCm, Client, ClientProgress, Job};
+use crate::service::{Context, Platform, Queues, Reply, Route};
 
-/// How long the server may take to accept, and to answer.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+/// How long the server may take to answer.
 const ANSWER_PATIENCE_NS: u64 = 30_000_000_000;
 /// How long a run may come no further: longer than any answer that is waited for at the usual -u.
 const RUN_PATIENCE_NS: u64 = 60_000_000_000;
 /// How long its neighbour's MAC address may take to be found.
 const NEIGHBOUR_PATIENCE_NS: u64 = 5_000_000_000;
-/// How often TCP is looked at during a run: has the server gone?
-const TCP_NS: u64 = 5_000_000;
+/// How often the connection is looked at during a run: has the server gone?
+const LOOK_NS: u64 = 5_000_000;
+/// How long the server may take, in the end, to answer that it is disconnected.
+const FAREWELL_NS: u64 = 1_000_000_000;
 /// The longest pause.
 const PAUSE_NS: u64 = 200_000;
 /// How long to look for frames without a pause during a run, at least: the wake-up would be
@@ -42,18 +44,24 @@ const SPIN_NS: u64 = 1_000_000;
 const NEXT_HOPS: u16 = 4;
 /// Work requests that a `send_lat` client keeps beside its own.
 const SPARE: u32 = 32;
+/// What RDMA CM takes beside the queue pairs of the run: queue pair 1 and that of the exchange, each
+/// with its memory, and their work requests.
+const CM_QPS: u32 = 2;
+const CM_WQES: u32 = 128;
 
 /// Measures what the command line asks for, and prints it.
 pub(super) fn measure(cli: &PerfCli, job: &Job) -> Result<(), Failure> {
     let begun = Begun::new(cli, job).map_err(Failure::Setup)?;
     let Begun { stage: Stage { mut stack, mut host }, path_mtu, at, source } = begun;
-    let outstanding = job.depth.max(SPARE) * job.qps;
-    let receives = SPARE * job.qps;
+    let (cm_qps, cm_wqes) = if cli.rdma_cm { (CM_QPS, CM_WQES) } else { (0, 0) };
+    let outstanding = job.depth.max(SPARE) * job.qps + cm_wqes;
+    let receives = SPARE * job.qps + cm_wqes;
     let slots = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
     let limits = Limits {
-        qps: slots(job.qps),
-        replays_per_qp: 1,
-        mrs: slots(job.qps),
+        qps: slots(job.qps + cm_qps),
+        // Where RDMA CM connects, who has READs outstanding offers to serve as many.
+        replays_per_qp: if cli.rdma_cm { usize::from(job.out_reads) } else { 1 },
+        mrs: slots(job.qps + cm_qps),
         cqs: 2,
         cqes: slots(outstanding + receives),
         send_wqes: slots(outstanding),
@@ -68,7 +76,10 @@ pub(super) fn measure(cli: &PerfCli, job: &Job) -> Result<(), Failure> {
         return Err(Failure::Setup(anyhow!("the engine has no room for its completion queues")));
     };
 
-    let mut client = Client::new(job, source, Form::Text);
+    let form = if cli.rdma_cm { Form::Binary } else { Form::Text };
+    let connections = slots(job.qps + cm_qps);
+    let mut cm_storage = HeapCmStorage::new(2 * connections, 1, connections);
+    let mut client = Client::new(job, source, form);
     let mut perf = Perf {
         cli,
         job,
@@ -83,10 +94,19 @@ pub(super) fn measure(cli: &PerfCli, job: &Job) -> Result<(), Failure> {
         unresolved: 0,
         heard: Instant::ZERO,
     };
-    let result = connect(at).and_then(|stream| perf.exchange(stream, &mut client));
+    let (carrier, result) = match perf.connect(at, cm_storage.lend()) {
+        Ok(mut carrier) => {
+            let result = perf.exchange(&mut carrier, &mut client);
+            (Some(carrier), result)
+        }
+        Err(error) => (None, Err(error)),
+    };
     if result.is_ok() && cli.json {
         let path_mtu = client.path_mtu();
         println!("{}", report::json(job, &at.to_string(), path_mtu, &perf.rows));
+    }
+    if let Some(Carrier::Cm(mut cm, _)) = carrier {
+        perf.disconnect(&mut cm, &mut client);
     }
     client.close(&mut perf.context());
     let Perf { engine, unresolved, .. } = perf;
@@ -140,21 +160,6 @@ fn resolve(server: &str, port: u16) -> Result<SocketAddr> {
     found.next().with_context(|| format!("{server}: it has no address"))
 }
 
-fn connect(at: SocketAddr) -> Result<TcpStream> {
-    let stream = TcpStream::connect_timeout(&at, CONNECT_PATIENCE).map_err(|error| {
-        let advice = match error.kind() {
-            ErrorKind::ConnectionRefused => {
-                "nothing listens there; start the server first (its TCP port is -p)"
-            }
-            _ => "cannot connect there by TCP",
-        };
-        Error::new(error).context(advice)
-    })?;
-    stream.set_nodelay(true)?;
-    stream.set_nonblocking(true)?;
-    Ok(stream)
-}
-
 /// The engine, what it runs on, and what is measured.
 struct Perf<'a, 's> {
     cli: &'a PerfCli,
@@ -173,14 +178,6 @@ struct Perf<'a, 's> {
     heard: Instant,
 }
 
-/// TCP, never waited for.
-struct Tcp {
-    stream: TcpStream,
-    unsent: Reply,
-    buffer: [u8; MAX_MESSAGE_LEN],
-    filled: usize,
-}
-
 impl<'s> Perf<'_, 's> {
     fn context(&mut self) -> Context<'_, 's, Host> {
         Context {
@@ -192,20 +189,59 @@ impl<'s> Perf<'_, 's> {
         }
     }
 
-    /// From the first byte over TCP to the last.
-    fn exchange(&mut self, stream: TcpStream, client: &mut Client) -> Result<()> {
-        let mut tcp = Tcp { stream, unsent: Reply::new(), buffer: [0; MAX_MESSAGE_LEN], filled: 0 };
-        client.start(&mut tcp.unsent, &self.context());
-        let mut progress = self.converse(&mut tcp, client)?;
+    /// Begins to connect to the server.
+    fn connect(&mut self, at: SocketAddr, storage: CmStorage<'s>) -> Result<Carrier<'s>> {
+        if !self.cli.rdma_cm {
+            return Tcp::connect(at).map(Carrier::Tcp);
+        }
+        let server = at.ip().to_canonical();
+        let route = self.host.route(server)?;
+        self.wait_for_neighbour(Some(route))?;
+        // Of the range that a user without a preference gets.
+        let src_port = 32768 + u16::try_from(self.host.random().next_u32() % 28000).unwrap_or(0);
+        let job = self.job;
+        let mut context = self.context();
+        let gsi = Gsi::new(storage, &mut context)?;
+        let cm = ByCm::connect(server, (src_port, at.port()), job, gsi, &mut context)?;
+        // The connection keeps one of its own.
+        context.platform.release_route(route);
+        Ok(Carrier::Cm(cm, Reply::new()))
+    }
+
+    /// What ends the connections goes out, and is answered if the server is still there.
+    fn disconnect(&mut self, cm: &mut ByCm<'s>, client: &mut Client) {
+        cm.close(&mut self.context());
+        let end = self.clock.now().add_ns(FAREWELL_NS);
+        loop {
+            // Nothing can fail any more that anybody would be told.
+            let _ = cm.poll(client, &mut Reply::new(), &mut self.context());
+            self.turn_engine();
+            let mut context = self.context();
+            for queue in [context.queues.recv, context.queues.send] {
+                while let Some(wc) = context.engine.poll_cq(queue) {
+                    let _ = cm.handle_completion(&wc, &mut context);
+                }
+            }
+            if !cm.is_disconnecting() || self.clock.now() >= end {
+                return;
+            }
+            self.stack.wait(PAUSE_NS);
+        }
+    }
+
+    /// From the first message to the last.
+    fn exchange(&mut self, carrier: &mut Carrier<'s>, client: &mut Client) -> Result<()> {
+        client.start(carrier.unsent(), &self.context());
+        let mut progress = self.converse(carrier, client)?;
         while progress == ClientProgress::Runs {
             self.times.clear();
-            self.run(&mut tcp, client)?;
+            self.run(carrier, client)?;
             let row = Row::new(self.job, client.size(), &self.times);
             self.print(&row, client);
             self.rows.push(row);
-            progress = client.finish_run(row.outcome(), &mut tcp.unsent, &self.context());
+            progress = client.finish_run(row.outcome(), carrier.unsent(), &self.context());
             if progress != ClientProgress::Runs {
-                progress = self.converse(&mut tcp, client)?;
+                progress = self.converse(carrier, client)?;
             }
         }
         Ok(())
@@ -225,42 +261,39 @@ impl<'s> Perf<'_, 's> {
         println!("{}", report::line(test, row));
     }
 
-    /// Talks over TCP until a run begins, or all is over.
-    fn converse(&mut self, tcp: &mut Tcp, client: &mut Client) -> Result<ClientProgress> {
+    /// Talks until a run begins, or all is over.
+    fn converse(
+        &mut self,
+        carrier: &mut Carrier<'s>,
+        client: &mut Client,
+    ) -> Result<ClientProgress> {
         self.heard = self.clock.now();
         loop {
             ensure!(!os::stop_requested(), "stopped");
             // The server may still wait for an acknowledgement of ours.
-            self.turn(client)?;
-            if !tcp.flush()? {
-                return self.closed(client, "it closed the TCP connection");
+            self.turn(carrier, client)?;
+            if !carrier.flush(&mut self.context())? {
+                return self.closed(client, "it closed the connection");
             }
-            let wanted = client.next_len();
-            if wanted == 0 && tcp.unsent.is_empty() {
+            if client.is_over() && carrier.unsent().is_empty() {
                 return Ok(ClientProgress::Over);
             }
-            match tcp.read(wanted) {
+            match carrier.read(client.next_len()) {
                 Ok(Some(message)) => {
                     self.heard = self.clock.now();
                     let mut said = Reply::new();
                     let progress =
                         client.handle_message(&message, &mut said, &mut self.context())?;
-                    tcp.unsent = said;
-                    if progress == ClientProgress::Runs {
-                        return Ok(progress);
+                    *carrier.unsent() = said;
+                    match progress {
+                        ClientProgress::Runs => return Ok(progress),
+                        ClientProgress::Connects => {
+                            carrier.connect_pairs(client, &mut self.context())?;
+                        }
+                        ClientProgress::Continues | ClientProgress::Over => {}
                     }
                 }
-                Ok(None) => {
-                    let silent = self.clock.now().ns_since(self.heard);
-                    ensure!(
-                        silent < ANSWER_PATIENCE_NS,
-                        "it has said nothing over TCP for {} s; does it run {}, with as many \
-                         queue pairs (-q)?",
-                        ANSWER_PATIENCE_NS / 1_000_000_000,
-                        self.job.test
-                    );
-                    self.stack.wait(PAUSE_NS);
-                }
+                Ok(None) => self.wait_for_answer(carrier)?,
                 Err(error) => return self.closed(client, &error.to_string()),
             }
         }
@@ -270,30 +303,45 @@ impl<'s> Perf<'_, 's> {
     fn closed(&self, client: &mut Client, how: &str) -> Result<ClientProgress> {
         ensure!(
             client.handle_closed(),
-            "{how} before the test was over; does it run {}, over RoCE and without -R? It may \
-             say why",
-            self.job.test
+            "{how} before the test was over; does it run {}, over RoCE and {} -R? It may say why",
+            self.job.test,
+            if self.cli.rdma_cm { "with" } else { "without" }
         );
         Ok(ClientProgress::Over)
     }
 
+    /// Nothing has come yet.
+    fn wait_for_answer(&mut self, carrier: &Carrier<'s>) -> Result<()> {
+        let now = self.clock.now();
+        ensure!(
+            now.ns_since(self.heard) < ANSWER_PATIENCE_NS,
+            "it has said nothing for {} s; does it run {}, with as many queue pairs (-q)?",
+            ANSWER_PATIENCE_NS / 1_000_000_000,
+            self.job.test
+        );
+        self.host.neighbours.poll();
+        let due = self.engine.poll_timeout().into_iter().chain(carrier.poll_timeout()).min();
+        self.stack.wait(due.map_or(PAUSE_NS, |due| due.ns_since(now)).min(PAUSE_NS));
+        Ok(())
+    }
+
     /// One run, of one size.
-    fn run(&mut self, tcp: &mut Tcp, client: &mut Client) -> Result<()> {
-        self.wait_for_neighbour(client)?;
+    fn run(&mut self, carrier: &mut Carrier<'s>, client: &mut Client) -> Result<()> {
+        self.wait_for_neighbour(client.route())?;
         let spin_ns = self.cli.stage.spin.saturating_mul(1000).max(SPIN_NS);
         let mut now = self.clock.now();
-        let (mut busy_until, mut tcp_due) = (now.add_ns(spin_ns), now.add_ns(TCP_NS));
+        let (mut busy_until, mut look_due) = (now.add_ns(spin_ns), now.add_ns(LOOK_NS));
         self.heard = now;
         while !client.has_run() {
             let done = self.times.count();
-            let busy = self.turn(client)?;
+            let busy = self.turn(carrier, client)?;
             now = self.clock.now();
             if self.times.count() > done {
                 self.heard = now;
             }
-            if now >= tcp_due {
-                tcp_due = now.add_ns(TCP_NS);
-                self.look_around(tcp, client, now)?;
+            if now >= look_due {
+                look_due = now.add_ns(LOOK_NS);
+                self.look_around(carrier, client, now)?;
             }
             if busy {
                 busy_until = now.add_ns(spin_ns);
@@ -307,14 +355,16 @@ impl<'s> Perf<'_, 's> {
     }
 
     /// What is looked at now and then during a run.
-    fn look_around(&mut self, tcp: &Tcp, client: &mut Client, now: Instant) -> Result<()> {
+    fn look_around(
+        &mut self,
+        carrier: &Carrier<'s>,
+        client: &mut Client,
+        now: Instant,
+    ) -> Result<()> {
         ensure!(!os::stop_requested(), "stopped after {} messages", self.times.count());
         self.host.neighbours.poll();
-        if tcp.is_closed() && !client.handle_closed() {
-            bail!(
-                "it closed the TCP connection after {} messages; it may say why",
-                self.times.count()
-            );
+        if carrier.is_closed() && !client.handle_closed() {
+            bail!("it closed the connection after {} messages; it may say why", self.times.count());
         }
         ensure!(
             now.ns_since(self.heard) < RUN_PATIENCE_NS,
@@ -328,8 +378,8 @@ impl<'s> Perf<'_, 's> {
     }
 
     /// What is sent to nobody is lost, and would be measured as a timeout.
-    fn wait_for_neighbour(&mut self, client: &mut Client) -> Result<()> {
-        let Some(route) = client.route() else { return Ok(()) };
+    fn wait_for_neighbour(&mut self, route: Option<Route>) -> Result<()> {
+        let Some(route) = route else { return Ok(()) };
         let end = self.clock.now().add_ns(NEIGHBOUR_PATIENCE_NS);
         while self.host.neighbours.get(route.next_hop).is_none() {
             ensure!(
@@ -345,12 +395,8 @@ impl<'s> Perf<'_, 's> {
     }
 
     /// One turn of the data path; says whether there was anything to do.
-    fn turn(&mut self, client: &mut Client) -> Result<bool> {
-        let now = self.clock.now();
-        let Self { engine, host, stack, .. } = self;
-        let turn = turn(engine, *stack, &host.memory, &host.neighbours, now);
-        self.unresolved += u64::try_from(turn.unresolved).unwrap_or(0);
-        let mut busy = turn.more || turn.received + turn.sent + turn.unresolved > 0;
+    fn turn(&mut self, carrier: &mut Carrier<'s>, client: &mut Client) -> Result<bool> {
+        let mut busy = self.turn_engine();
         // The time is taken again: what has come is here now, and what is posted goes from now on.
         let mut context = Context {
             engine: &mut self.engine,
@@ -362,60 +408,26 @@ impl<'s> Perf<'_, 's> {
         for queue in [self.queues.recv, self.queues.send] {
             while let Some(wc) = context.engine.poll_cq(queue) {
                 busy = true;
-                client.handle_completion(&wc, &mut self.times, &mut context)?;
+                if !carrier.handle_completion(&wc, &mut context)? {
+                    client.handle_completion(&wc, &mut self.times, &mut context)?;
+                }
             }
         }
         while let Some(event) = context.engine.poll_event() {
             busy = true;
+            carrier.handle_event(&event)?;
             client.handle_event(&event)?;
         }
+        busy |= carrier.poll(client, &mut context)?;
         client.poll(&mut self.times, &mut context)?;
         Ok(busy)
     }
-}
 
-impl Tcp {
-    /// Sends what waits; says whether the server still takes it.
-    fn flush(&mut self) -> Result<bool> {
-        while !self.unsent.is_empty() {
-            match self.stream.write(&self.unsent) {
-                Ok(sent) => {
-                    self.unsent.drain(..sent.min(self.unsent.len()));
-                }
-                Err(error) => match error.kind() {
-                    ErrorKind::WouldBlock => break,
-                    ErrorKind::Interrupted => {}
-                    ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => return Ok(false),
-                    _ => return Err(Error::new(error).context("TCP")),
-                },
-            }
-        }
-        Ok(true)
-    }
-
-    /// The next message, once it is whole.
-    fn read(&mut self, wanted: usize) -> Result<Option<Vec<u8>>> {
-        while self.filled < wanted {
-            let room = self.buffer.get_mut(self.filled..wanted).unwrap_or_default();
-            match self.stream.read(room) {
-                Ok(0) => bail!("it closed the TCP connection"),
-                Ok(len) => self.filled += len,
-                Err(error) => match error.kind() {
-                    ErrorKind::WouldBlock => return Ok(None),
-                    ErrorKind::Interrupted => {}
-                    _ => return Err(Error::new(error).context("it broke the TCP connection")),
-                },
-            }
-        }
-        self.filled = 0;
-        Ok(self.buffer.get(..wanted).filter(|message| !message.is_empty()).map(<[u8]>::to_vec))
-    }
-
-    /// Whether the server has closed the connection.
-    fn is_closed(&self) -> bool {
-        match self.stream.peek(&mut [0]) {
-            Ok(len) => len == 0,
-            Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
-        }
+    fn turn_engine(&mut self) -> bool {
+        let now = self.clock.now();
+        let Self { engine, host, stack, .. } = self;
+        let turn = turn(engine, *stack, &host.memory, &host.neighbours, now);
+        self.unresolved += u64::try_from(turn.unresolved).unwrap_or(0);
+        turn.more || turn.received + turn.sent + turn.unresolved > 0
     }
 }

@@ -62,6 +62,7 @@ pub struct Connection {
     psn: Psn,
     path_mtu: PathMtu,
     dest_qpn: Qpn,
+    ack_timeout: Timeout,
 }
 
 impl Connection {
@@ -116,6 +117,7 @@ impl Connection {
                 psn: Psn::new(context.platform.random().next_u32()),
                 path_mtu: context.path_mtu,
                 dest_qpn: Qpn::new(0),
+                ack_timeout: attr.ack_timeout,
             }),
             Err(error) => {
                 context.platform.release_route(route);
@@ -212,6 +214,7 @@ impl Connection {
     ) -> Result<(), CmServiceError> {
         let path = Path { next_hop: self.route.next_hop, ..agreed.path };
         (self.path_mtu, self.dest_qpn) = (agreed.path_mtu, agreed.dest_qpn);
+        self.ack_timeout = agreed.timeout;
         let agreed = QpAttributes { path, ..*agreed };
         let changes = [ModifyQp::Rtr(agreed.rtr(MIN_RNR_TIMER)), ModifyQp::Rts(agreed.rts())];
         for change in &changes {
@@ -236,6 +239,12 @@ impl Connection {
     #[must_use]
     pub const fn dest_qpn(&self) -> Qpn {
         self.dest_qpn
+    }
+
+    /// How long either side waits for an acknowledgement, about.
+    #[must_use]
+    pub const fn ack_timeout(&self) -> Timeout {
+        self.ack_timeout
     }
 
     /// Our address.

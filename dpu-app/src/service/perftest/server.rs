@@ -22,8 +22,9 @@
 use core::net::IpAddr;
 
 use heapless::Vec;
-use roce_codec::cm::{CommunicationId, ServiceId};
+use roce_codec::cm::{CaGuid, CommunicationId, ServiceId, Timeout};
 use roce_codec::ib::Qpn;
+use roce_engine::cm::CmConfig;
 use roce_engine::{Event, Instant, Wc, WcOpcode};
 
 use super::control::Control;
@@ -41,6 +42,12 @@ use crate::service::{Context, Platform, Progress, Reply};
 const PATIENCE_NS: u64 = 30_000_000_000;
 /// How long it may take to disconnect when all is said; then we do. Some wait for that.
 const FAREWELL_NS: u64 = 300_000_000;
+/// A client of `write_lat` does not say that it is done. perftest 25.01 waits for us to disconnect
+/// then, who can't know either, unless told after how many messages. A client that does not answer a
+/// WRITE for as many of its timeouts is done: after a loss it sends again within one to four of them.
+const QUIET_TIMEOUTS: u64 = 16;
+/// What our connection manager says of us; the client's timeout allows for it.
+const ACK_DELAY: Timeout = CmConfig::new(CaGuid(0)).ack_delay;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -49,7 +56,7 @@ pub struct Server {
     control: Control,
     connections: Vec<Connection, MAX_QPS>,
     session: Session,
-    /// When silence is too long; when all is over, once all is said.
+    /// When silence is too long; when all is over, once all is said, or done.
     due: Instant,
     finished: bool,
     over: bool,
@@ -98,6 +105,24 @@ impl Server {
             self.due = context.now.add_ns(FAREWELL_NS);
         }
         if reply.is_empty() { Ok(()) } else { self.control.send(&reply, context) }
+    }
+
+    /// Whether it pings, and would not say that it is done.
+    fn pings(&self) -> bool {
+        let session = &self.session;
+        session.is_running() && session.test() == Test::WriteLat && session.messages() > 0
+    }
+
+    /// Its run goes on.
+    fn runs<P: Platform>(&mut self, context: &Context<'_, '_, P>) {
+        let timeout = self.connections.first().map(Connection::ack_timeout);
+        if let Some(timeout) = timeout.filter(|_| self.pings()) {
+            let quiet_ns = match self.session.options().iterations {
+                Some(iterations) if iterations <= self.session.messages() => FAREWELL_NS,
+                _ => timeout.ns().max(ACK_DELAY.ns()).saturating_mul(QUIET_TIMEOUTS),
+            };
+            self.due = context.now.add_ns(quiet_ns);
+        }
     }
 
     fn disconnected(&mut self) -> Result<(), CmServiceError> {
@@ -198,7 +223,9 @@ impl CmSession for Server {
         context: &mut Context<'_, '_, P>,
     ) -> Result<(), CmServiceError> {
         if wc.qp != self.control.qpn() {
-            return Ok(self.session.handle_completion(wc, context)?);
+            self.session.handle_completion(wc, context)?;
+            self.runs(context);
+            return Ok(());
         }
         if wc.opcode != WcOpcode::Recv {
             return Ok(());
@@ -216,11 +243,13 @@ impl CmSession for Server {
         _: &mut Gsi<'_>,
         context: &mut Context<'_, '_, P>,
     ) -> Result<(), CmServiceError> {
-        Ok(self.session.handle_event(event, context)?)
+        self.session.handle_event(event, context)?;
+        self.runs(context);
+        Ok(())
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let silence = (!self.session.is_running()).then_some(self.due);
+        let silence = (!self.session.is_running() || self.pings()).then_some(self.due);
         silence.into_iter().chain(self.session.poll_timeout()).min()
     }
 
@@ -229,11 +258,11 @@ impl CmSession for Server {
         _: &mut Gsi<'_>,
         context: &mut Context<'_, '_, P>,
     ) -> Result<(), CmServiceError> {
-        if !self.session.is_running() && self.due <= context.now {
-            self.over = self.finished;
-            return if self.over { Ok(()) } else { Err(CmServiceError::Silent) };
+        if self.due > context.now || (self.session.is_running() && !self.pings()) {
+            return Ok(self.session.handle_timeout(context)?);
         }
-        Ok(self.session.handle_timeout(context)?)
+        self.over = self.finished || self.pings();
+        if self.over { Ok(()) } else { Err(CmServiceError::Silent) }
     }
 
     fn for_each_region(&self, each: &mut dyn FnMut(SharedRegion)) {

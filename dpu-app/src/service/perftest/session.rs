@@ -88,7 +88,12 @@ impl Session {
         self.test
     }
 
-    /// Where its TCP exchange is.
+    /// How it is served.
+    pub(super) const fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Where its exchange is.
     #[must_use]
     pub const fn exchange(&self) -> &Exchange {
         &self.exchange

@@ -125,8 +125,7 @@ impl<'s> ByCm<'s> {
             let ports = (src_port.wrapping_add(number).wrapping_add(1), port);
             let attr = client.connection_attr(context);
             let (server, gsi) = (self.server, &mut self.gsi);
-            let connection =
-                Connection::connect(server, service, ports, &[], &attr, gsi, context)?;
+            let connection = Connection::connect(server, service, ports, &[], &attr, gsi, context)?;
             // There is room: it was looked at.
             let _ = self.connections.push(connection);
         }

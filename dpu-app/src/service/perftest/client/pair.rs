@@ -98,12 +98,14 @@ impl ClientPair {
     /// What an RDMA CM connection is to have.
     pub(super) fn connection_attr(job: &Job, pd: Pd) -> ConnectionAttr {
         let (max_send_wr, max_recv_wr) = depths(job);
+        let reads = if job.test.reads() { job.out_reads } else { 0 };
         ConnectionAttr {
             access: access(job.test),
             max_send_wr,
             max_recv_wr,
-            responder_resources: 0,
-            initiator_depth: if job.test.reads() { job.out_reads } else { 0 },
+            // perftest's server serves as many as the client does, not as it wants to have.
+            responder_resources: reads,
+            initiator_depth: reads,
             observe_writes: job.test == Test::WriteLat,
             ack_timeout: Timeout::new(job.timeout),
             ..ConnectionAttr::new(pd)
