@@ -11,7 +11,7 @@ mod world;
 
 use dpu_app::service::memory::Region;
 use dpu_app::service::perftest::client::{Atomic, Client, ClientProgress, Job, Outcome};
-use dpu_app::service::perftest::{Session, Test};
+use dpu_app::service::perftest::{Form, Session, Test};
 use dpu_app::service::{Progress, Reply};
 use roce_dataplane::port::Port;
 use roce_dataplane::port::fault::{FaultConfig, FaultPort, FaultRates};
@@ -216,7 +216,7 @@ fn all_sizes() {
             let [a, b] = wire.ends(MACS);
             let mut near = Side::new(near, a, MACS[1], CLIENT);
             let mut far = Side::new(far, b, MACS[0], SERVER);
-            let mut client = Client::new(&job, CLIENT);
+            let mut client = Client::new(&job, CLIENT, Form::Text);
             let mut session = Session::new(9, test, OPTIONS);
             let mut out = Reply::new();
             client.start(&mut out, &near.context());

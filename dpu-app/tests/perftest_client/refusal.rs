@@ -187,7 +187,7 @@ fn a_write_lat_server_that_leaves() {
         let [near, _] = wire.ends(MACS);
         let mut near = Side::new(&mut storage[0], near, MACS[1], CLIENT);
         let mut client =
-            Client::new(&Job { iterations: Some(1), ..job(Test::WriteLat, 8) }, CLIENT);
+            Client::new(&Job { iterations: Some(1), ..job(Test::WriteLat, 8) }, CLIENT, Form::Text);
         greet(&mut client, &mut near).unwrap();
         let mut out = Reply::new();
         let mut progress = ClientProgress::Continues;
