@@ -7,29 +7,24 @@ mod support;
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use dpu_app::service::cm::{CmService, CmServiceError, CmServices, End, Gsi, SessionSlot};
+use dpu_app::service::Reply;
+use dpu_app::service::cm::{CmService, CmServiceError, End, Gsi, SessionSlot};
 use dpu_app::service::perftest::client::{
     ByCm, Client, ClientError, ClientProgress, Job, Meter, Outcome,
 };
 use dpu_app::service::perftest::{
     DEFAULT_PORT, ExchangeError, Form, KeyMessage, Options, SessionError, Test,
 };
-use dpu_app::service::{Context, Queues, Reply};
 use roce_codec::cm::RejReason;
 use roce_codec::ib::{NakCode, PathMtu, Qpn};
-use roce_codec::net::MacAddr;
-use roce_dataplane::poll::{OneNeighbour, turn};
 use roce_dataplane::port::Port;
-use roce_dataplane::port::fault::{FaultConfig, FaultPort, FaultRates};
-use roce_dataplane::port::loopback::LoopbackWire;
+use roce_dataplane::port::fault::{FaultConfig, FaultPort};
+use roce_dataplane::port::loopback::{LoopbackPort, LoopbackWire};
 use roce_engine::cm::HeapCmStorage;
-use roce_engine::{
-    Access, Config, Engine, Entropy, Event, HeapStorage, Instant, Limits, SeededEntropy, Wc,
-};
-use support::host::Host;
+use roce_engine::{Access, Entropy, HeapStorage, Instant, Limits, SeededEntropy};
+use support::side::{CmSide, MACS, Side, host, losing, slots};
 use support::{CLIENT, SERVER};
 
-const MACS: [MacAddr; 2] = [MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2])];
 const REGION_LEN: u32 = 1 << 17;
 const OPTIONS: Options =
     Options { region_len: REGION_LEN, size: None, iterations: None, access: Access::NONE };
@@ -58,47 +53,6 @@ fn roomy(test: impl FnOnce() + Send) {
     });
 }
 
-/// An engine and what it runs on.
-struct Side<'s, P> {
-    engine: Engine<'s>,
-    port: P,
-    host: Host,
-    queues: Queues,
-    neighbour: MacAddr,
-    now: Instant,
-}
-
-impl<'s, P: Port> Side<'s, P> {
-    fn new(storage: &'s mut HeapStorage, port: P, address: IpAddr, neighbour: MacAddr) -> Self {
-        let mut engine = Engine::new(Config::DEFAULT, storage.lend());
-        let mut cq = || engine.create_cq(8192).unwrap();
-        let queues = Queues { send: cq(), recv: cq() };
-        let host = Host::new(address, SeededEntropy::new(u64::from(neighbour.0[5])));
-        Self { engine, port, host, queues, neighbour, now: Instant::ZERO }
-    }
-
-    fn context(&mut self) -> Context<'_, 's, Host> {
-        Context {
-            engine: &mut self.engine,
-            platform: &mut self.host,
-            queues: self.queues,
-            path_mtu: PathMtu::Mtu1024,
-            now: self.now,
-        }
-    }
-
-    fn turn(&mut self, now: Instant) -> (Vec<Wc>, Vec<Event>) {
-        self.now = now;
-        let hop = OneNeighbour(self.neighbour);
-        let _ = turn(&mut self.engine, &mut self.port, &self.host.memory, &hop, now);
-        let mut completions = Vec::new();
-        for queue in [self.queues.recv, self.queues.send] {
-            completions.extend(std::iter::from_fn(|| self.engine.poll_cq(queue)));
-        }
-        (completions, std::iter::from_fn(|| self.engine.poll_event()).collect())
-    }
-}
-
 struct Count([u64; 2]);
 
 impl Meter for Count {
@@ -114,9 +68,8 @@ impl Meter for Count {
 /// A client, and a server with the services it is to have.
 struct World<'s, P> {
     near: Side<'s, P>,
-    far: Side<'s, P>,
+    far: CmSide<'s, P>,
     by_cm: ByCm<'s>,
-    server: CmServices<'s>,
     client: Client,
     meter: Count,
     ends: Vec<End>,
@@ -134,7 +87,7 @@ impl Lent {
         Self {
             storage: [HeapStorage::new(&LIMITS), HeapStorage::new(&LIMITS)],
             cm: [HeapCmStorage::new(64, 8, 64), HeapCmStorage::new(64, 8, 64)],
-            sessions: std::iter::repeat_with(|| None).take(2).collect(),
+            sessions: slots(2),
         }
     }
 }
@@ -148,46 +101,36 @@ impl<'s, P: Port> World<'s, P> {
         [client, server]: [IpAddr; 2],
     ) -> Self {
         let Lent { storage: [a, b], cm: [c, d], sessions } = lent;
-        let mut near = Side::new(a, near, client, MACS[1]);
-        let mut far = Side::new(b, far, server, MACS[0]);
-        let mut services =
-            CmServices::new(Gsi::new(d.lend(), &mut far.context()).unwrap(), sessions);
-        served.iter().for_each(|service| services.serve(*service).unwrap());
+        let mut near = Side::new(a, near, host(client), PathMtu::Mtu1024);
+        let far = Side::new(b, far, host(server), PathMtu::Mtu1024);
+        let mut far = CmSide::new(far, d, sessions);
+        served.iter().for_each(|service| far.cm.serve(*service).unwrap());
         let gsi = Gsi::new(c.lend(), &mut near.context()).unwrap();
         let ports = (40_000, DEFAULT_PORT);
         let by_cm = ByCm::connect(server, ports, job, gsi, &mut near.context()).unwrap();
         let client = Client::new(job, client, Form::Binary);
         let (meter, ends) = (Count([0; 2]), Vec::new());
-        Self { near, far, by_cm, server: services, client, meter, ends }
+        Self { near, far, by_cm, client, meter, ends }
     }
 
     /// One turn of both sides.
     fn turn(&mut self, out: &mut Reply) -> Result<(), ClientError> {
-        let Self { near, far, by_cm, server, client, meter, ends } = self;
+        let Self { near, far, by_cm, client, meter, ends } = self;
         let now = near.now.add_ns(TURN_NS);
-        let (completions, events) = near.turn(now);
-        for wc in &completions {
-            if !by_cm.handle_completion(wc, &mut near.context())? {
-                client.handle_completion(wc, meter, &mut near.context())?;
+        let _ = near.turn(now);
+        while let Some(wc) = near.poll_cq() {
+            if !by_cm.handle_completion(&wc, &mut near.context())? {
+                client.handle_completion(&wc, meter, &mut near.context())?;
             }
         }
-        for event in &events {
-            by_cm.handle_event(event)?;
-            client.handle_event(event)?;
+        while let Some(event) = near.poll_event() {
+            by_cm.handle_event(&event)?;
+            client.handle_event(&event)?;
         }
         by_cm.poll(client, out, &mut near.context())?;
         client.poll(meter, &mut near.context())?;
-
-        let (completions, events) = far.turn(now);
-        for wc in &completions {
-            assert!(CmServices::owns(wc.wr_id));
-            server.handle_completion(wc, &mut far.context());
-        }
-        for event in &events {
-            server.handle_event(event, &mut far.context());
-        }
-        server.poll(&mut far.context());
-        ends.extend(std::iter::from_fn(|| server.poll_end()));
+        far.pump(now);
+        ends.extend(std::iter::from_fn(|| far.cm.poll_end()));
         Ok(())
     }
 
@@ -261,7 +204,7 @@ impl<'s, P: Port> World<'s, P> {
     /// Ends the client, and looks whether anything is left.
     fn close(mut self) {
         self.client.close(&mut self.near.context());
-        for side in [&self.near, &self.far] {
+        for side in [&self.near, &self.far.side] {
             assert_eq!((side.host.regions, side.host.routes), LEFT, "something is left");
         }
     }
@@ -277,10 +220,9 @@ fn job(test: Test, size: u32) -> Job {
 }
 
 /// A whole run; what the server's session ended by, and what its memory holds.
-fn check(job: &Job, addresses: [IpAddr; 2], faults: Option<&FaultConfig>) {
+fn check(job: &Job, addresses: [IpAddr; 2], faults: FaultConfig) {
     let wire = Box::new(LoopbackWire::<32>::new());
-    let none = FaultConfig { rx: FaultRates::default(), tx: FaultRates::default(), seed: 1 };
-    let ports = wire.ends(MACS).map(|port| FaultPort::new(port, faults.unwrap_or(&none)));
+    let ports = wire.ends(MACS).map(|port| FaultPort::new(port, &faults));
     let mut lent = Lent::new();
     let mut world = World::new(job, &[service(job.test)], &mut lent, ports, addresses);
     if let Err(error) = world.run() {
@@ -295,8 +237,8 @@ fn check(job: &Job, addresses: [IpAddr; 2], faults: Option<&FaultConfig>) {
     assert_eq!(world.meter.0[0], total);
 
     let ours: Vec<_> = world.client.regions().collect();
-    assert_eq!((ours.len(), world.far.host.kept.len()), (2 * ours.len() / 2, ours.len()));
-    for (shared, theirs) in ours.iter().zip(&world.far.host.kept) {
+    assert_eq!((ours.len(), world.far.side.host.kept.len()), (2 * ours.len() / 2, ours.len()));
+    for (shared, theirs) in ours.iter().zip(&world.far.side.host.kept) {
         let size = usize::try_from(job.size).unwrap();
         let mut ours = vec![0; size];
         world.near.host.memory.read(shared.exposed.region.addr, &mut ours).unwrap();
@@ -319,7 +261,7 @@ fn check(job: &Job, addresses: [IpAddr; 2], faults: Option<&FaultConfig>) {
 fn every_test() {
     roomy(|| {
         for test in Test::ALL {
-            check(&job(test, 1000), [CLIENT, SERVER], None);
+            check(&job(test, 1000), [CLIENT, SERVER], losing(0.0, 1));
         }
     });
 }
@@ -329,7 +271,7 @@ fn every_test_over_ipv6() {
     roomy(|| {
         let address = |host| IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, host));
         for test in Test::ALL {
-            check(&job(test, 3000), [address(2), address(1)], None);
+            check(&job(test, 3000), [address(2), address(1)], losing(0.0, 1));
         }
     });
 }
@@ -338,7 +280,7 @@ fn every_test_over_ipv6() {
 fn several_queue_pairs() {
     roomy(|| {
         for test in [Test::WriteBw, Test::ReadBw, Test::SendBw, Test::AtomicBw] {
-            check(&Job { qps: 4, ..job(test, 64) }, [CLIENT, SERVER], None);
+            check(&Job { qps: 4, ..job(test, 64) }, [CLIENT, SERVER], losing(0.0, 1));
         }
     });
 }
@@ -347,10 +289,8 @@ fn several_queue_pairs() {
 #[test]
 fn loss() {
     roomy(|| {
-        let rates = FaultRates { drop: 0.03, ..FaultRates::default() };
         for (test, seed) in Test::ALL.into_iter().zip(7..) {
-            let faults = FaultConfig { rx: rates, tx: rates, seed };
-            check(&job(test, 1000), [CLIENT, SERVER], Some(&faults));
+            check(&job(test, 1000), [CLIENT, SERVER], losing(0.03, seed));
         }
     });
 }
@@ -359,10 +299,7 @@ const VERSION: &[u8] = b"6.06\0\0\0\0\0\0\0\0\0\0\0\0";
 const BARRIER: &[u8] = &[0; 56];
 
 /// A client's own end of a connection to a server of this test, to be spoken over.
-fn speak(
-    test: Test,
-    with: impl FnOnce(&mut World<'_, roce_dataplane::port::loopback::LoopbackPort<'_, 32>>),
-) {
+fn speak(test: Test, with: impl FnOnce(&mut World<'_, LoopbackPort<'_, 32>>)) {
     let wire = Box::new(LoopbackWire::<32>::new());
     let mut lent = Lent::new();
     let job = job(test, 64);

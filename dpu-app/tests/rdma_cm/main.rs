@@ -19,7 +19,7 @@ use roce_dataplane::port::loopback::{LoopbackPort, LoopbackWire};
 use roce_engine::HeapStorage;
 use roce_engine::cm::HeapCmStorage;
 use support::host::Host;
-use support::side::{CmSide, LIMITS, MACS, Side, host, losing, until};
+use support::side::{CmSide, LIMITS, MACS, Side, host, losing, slots, until};
 use support::{CLIENT, SERVER};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -38,11 +38,12 @@ fn pair<T>(drop: f64, act: impl FnOnce(&mut Near<'_>, &mut Far<'_>) -> T) -> T {
     let [near, far] = wire.ends(MACS);
     let mut storage = [HeapStorage::new(&LIMITS), HeapStorage::new(&LIMITS)];
     let mut cm = [HeapCmStorage::new(8, 4, 8), HeapCmStorage::new(8, 4, 8)];
-    let ([a, b], [c, d]) = (&mut storage, &mut cm);
+    let mut sessions = [slots(4), slots(4)];
+    let ([a, b], [c, d], [e, f]) = (&mut storage, &mut cm, &mut sessions);
     let near = FaultPort::new(near, &losing(drop, 5));
     let here = Side::new(a, near, host(CLIENT), PathMtu::Mtu1024);
     let there = Side::new(b, far, host(SERVER), PathMtu::Mtu1024);
-    act(&mut CmSide::new(here, c), &mut CmSide::new(there, d))
+    act(&mut CmSide::new(here, c, e), &mut CmSide::new(there, d, f))
 }
 
 /// A session at the side of who asks.

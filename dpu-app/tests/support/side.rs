@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use dpu_app::service::cm::{CmServices, Gsi};
+use dpu_app::service::cm::{CmServices, Gsi, SessionSlot};
 use dpu_app::service::{Context, Platform, Queues};
 use roce_codec::ib::PathMtu;
 use roce_codec::net::MacAddr;
@@ -23,6 +23,11 @@ pub(crate) const LIMITS: Limits = Limits { cqs: 2, ..Limits::SMALL };
 pub(crate) fn losing(drop: f64, seed: u64) -> FaultConfig {
     let rates = FaultRates { drop, ..FaultRates::default() };
     FaultConfig { rx: rates, tx: rates, seed }
+}
+
+/// Places for sessions.
+pub(crate) fn slots(count: usize) -> Vec<SessionSlot> {
+    std::iter::repeat_with(|| None).take(count).collect()
 }
 
 /// What services of an address run on.
@@ -89,9 +94,13 @@ pub(crate) struct CmSide<'s, P, H = Host> {
 }
 
 impl<'s, P: Port, H: Platform> CmSide<'s, P, H> {
-    pub(crate) fn new(mut side: Side<'s, P, H>, storage: &'s mut HeapCmStorage) -> Self {
+    pub(crate) fn new(
+        mut side: Side<'s, P, H>,
+        storage: &'s mut HeapCmStorage,
+        sessions: &'s mut [SessionSlot],
+    ) -> Self {
         let gsi = Gsi::new(storage.lend(), &mut side.context()).unwrap();
-        Self { side, cm: CmServices::new(gsi) }
+        Self { side, cm: CmServices::new(gsi, sessions) }
     }
 
     /// The manager, and the surroundings of a call to it.
