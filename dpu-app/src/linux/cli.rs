@@ -141,7 +141,7 @@ Services, each on a port, by TCP 18515 unless given; clients name it with -p. Se
 run at a time and one after another.
 
   perftest:TEST[:PORT]   write_bw read_bw send_bw atomic_bw write_lat read_lat send_lat atomic_lat,
-                         as perftest's ib_ programs without -R
+                         as perftest's ib_ programs, with -R at that port of RDMA CM's
     ,size=65536          a write_lat client's message size: above 4096 bytes it is otherwise found
                          out by trial, 0.1 s for each 4096
     ,iterations=N        and when it is done: without, one WRITE more is sent
