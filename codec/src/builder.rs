@@ -4,9 +4,9 @@ use roce_crc::Crc32;
 
 use crate::EmitError;
 use crate::ib::{Bth, ExtHeaders, Opcode, Psn, Qpn};
-use crate::icrc::Icrc;
+use crate::icrc::{Icrc, Network};
 use crate::net::{Ethernet, Ip, Udp};
-use crate::transport::{Body, copy_payload, lengths};
+use crate::transport::{TransportBuilder, copy_payload, lengths};
 
 /// A packet in values: what [`Frame`](crate::Frame) takes apart, put together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,28 +119,14 @@ impl FrameBuilder {
         out: &mut [u8],
         fill: impl FnOnce(&mut [u8], &mut Icrc<C>) -> R,
     ) -> Result<(usize, R), EmitError> {
-        self.emit_ext_with(&self.ext, payload_len, out, fill)
-    }
-
-    /// As [`FrameBuilder::emit_with`], with these extension headers instead of its own: they need
-    /// not be moved to where the builder is.
-    ///
-    /// # Errors
-    /// [`EmitError`]; `out` may be partly written.
-    #[inline(always)]
-    pub fn emit_ext_with<C: Crc32, R>(
-        &self,
-        ext: &ExtHeaders,
-        payload_len: usize,
-        out: &mut [u8],
-        fill: impl FnOnce(&mut [u8], &mut Icrc<C>) -> R,
-    ) -> Result<(usize, R), EmitError> {
         let link_len = self.ethernet.map_or(0, |ethernet| ethernet.header_len());
-        let ip_len = self.ip.header_len();
-        let body = Body { bth: &self.bth, ext, pad: self.pad, payload_len };
-        let around = link_len + ip_len + Udp::LEN + body.around_payload();
-        // A length that no buffer has, should the caller have reckoned wrong.
-        let needed = payload_len.saturating_add(around);
+        let transport =
+            TransportBuilder { bth: self.bth, ext: &self.ext, pad: self.pad, payload_len };
+        let network = match self.ip {
+            Ip::V4(_) => Network::Ipv4,
+            Ip::V6(_) => Network::Ipv6,
+        };
+        let needed = transport.len().saturating_add(link_len + network.header_len());
         let short = EmitError::NoRoom { needed, available: out.len() };
         let out = out.get_mut(..needed).ok_or(short)?;
 
@@ -149,12 +135,8 @@ impl FrameBuilder {
             ethernet.emit(link)?;
         }
         self.ip.emit(l3)?;
-        self.udp.emit(l3.get_mut(ip_len..).unwrap_or_default())?;
-        let start = |headers: &[u8]| match self.ip {
-            Ip::V4(_) => Icrc::<C>::ipv4_packet(headers),
-            Ip::V6(_) => Icrc::<C>::ipv6_packet(headers),
-        };
-        let filled = body.emit(l3, ip_len + Udp::LEN, short, start, fill)?;
+        self.udp.emit(l3.get_mut(self.ip.header_len()..).unwrap_or_default())?;
+        let filled = transport.emit(network, l3, fill)?;
         Ok((needed, filled))
     }
 }

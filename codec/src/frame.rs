@@ -9,7 +9,7 @@ use core::ops::Deref;
 use roce_crc::Crc32;
 
 use crate::ib::Bth;
-use crate::icrc::{ICRC_LEN, Icrc, IcrcVerdict};
+use crate::icrc::{ICRC_LEN, Icrc, IcrcVerdict, Network};
 use crate::net::{
     EtherType, Ethernet, Ip, Ipv4, Ipv4Wire, Ipv6, Ipv6Wire, ROCE_V2_PORT, Udp, UdpWire,
     take_ethernet,
@@ -235,6 +235,14 @@ impl<'a> Frame<'a> {
         usize::from(self.udp.length.get()).saturating_sub(Udp::LEN)
     }
 
+    #[inline]
+    fn network(&self) -> Network {
+        match self.ip {
+            IpRef::V4(_) => Network::Ipv4,
+            IpRef::V6(_) => Network::Ipv6,
+        }
+    }
+
     /// The ICRC that the packet's contents call for, by the kernel of your choice; `None` if the
     /// packet is cut.
     #[inline]
@@ -244,10 +252,7 @@ impl<'a> Frame<'a> {
             return None;
         }
         let [head, tail] = self.covered();
-        let mut icrc = match self.ip {
-            IpRef::V4(_) => Icrc::<C>::ipv4_packet(head),
-            IpRef::V6(_) => Icrc::<C>::ipv6_packet(head),
-        };
+        let mut icrc = Icrc::<C>::packet(self.network(), head);
         if !tail.is_empty() {
             icrc.update(tail);
         }

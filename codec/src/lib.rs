@@ -89,4 +89,4 @@ pub use frame::{Frame, Start};
 pub use native::{NativeBuilder, NativeFrame, NativeStart, Route};
 pub use packet::Packet;
 pub use roce_crc::{Crc, Crc32, NibbleTable, Shift, SmallTable, combine};
-pub use transport::{Pad, Transport};
+pub use transport::{Pad, Transport, TransportBuilder};

@@ -8,7 +8,7 @@ use core::ops::Deref;
 use roce_crc::Crc32;
 
 use crate::ib::{Bth, LinkNextHeader, Lrh, LrhWire, VCRC_LEN, Vcrc, VcrcVerdict};
-use crate::icrc::{ICRC_LEN, Icrc, IcrcVerdict};
+use crate::icrc::{ICRC_LEN, Icrc, IcrcVerdict, Network};
 use crate::net::{EtherType, Ethernet, Grh, GrhWire, take_ethernet};
 use crate::transport::{LengthField, Segments};
 use crate::wire::take;
@@ -216,10 +216,11 @@ impl<'a> NativeFrame<'a> {
             return None;
         }
         let [head, tail] = self.covered();
-        let mut icrc = match self.route {
-            RouteRef::Local(_) => Icrc::<C>::local_packet(head),
-            RouteRef::Global(..) => Icrc::<C>::global_packet(head),
+        let network = match self.route {
+            RouteRef::Local(_) => Network::Lrh,
+            RouteRef::Global(..) => Network::Grh,
         };
+        let mut icrc = Icrc::<C>::packet(network, head);
         icrc.update(tail);
         Some(icrc.finish())
     }

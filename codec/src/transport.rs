@@ -8,7 +8,8 @@ use crate::ib::{Bth, BthWire, Opcode, OpcodeInfo, Psn, Qpn};
 use crate::icrc::{ICRC_LEN, IcrcVerdict, NotCheckable};
 use crate::wire::take;
 use crate::{Layer, ParseError};
-pub(crate) use emit::{Body, copy_payload, lengths};
+pub use emit::TransportBuilder;
+pub(crate) use emit::{copy_payload, lengths};
 pub(crate) use segments::Segments;
 
 /// The transport part of a packet: BTH, extension headers, payload, pad, ICRC.

@@ -2,9 +2,9 @@
 
 use roce_crc::Crc32;
 
-use super::{Frame, IpRef};
+use super::Frame;
 use crate::ib::Operation;
-use crate::icrc::{IcrcDiagnosis, Network, Suspect};
+use crate::icrc::{IcrcDiagnosis, Suspect};
 
 impl Frame<'_> {
     /// When the ICRC is wrong: which known mistakes of a sender explain it, the fewest that do.
@@ -41,13 +41,9 @@ impl Frame<'_> {
     #[cold]
     #[must_use]
     pub fn diagnose_icrc_with<C: Crc32>(&self) -> Option<IcrcDiagnosis> {
-        let network = match self.ip {
-            IpRef::V4(_) => Network::Ipv4,
-            IpRef::V6(_) => Network::Ipv6,
-        };
         let pad = self.pad();
         let suspect = Suspect {
-            network,
+            network: self.network(),
             link: self.link,
             lrh: None,
             headers: self.headers(),

@@ -235,7 +235,9 @@ impl ExtHeaders {
         Ok(needed)
     }
 
-    #[inline]
+    /// Not inlined: in the loop around it, every header would be made ready before the first is
+    /// looked for.
+    #[inline(never)]
     fn emit_one(&self, kind: HeaderKind, out: &mut [u8]) -> Result<(), EmitError> {
         let missing = EmitError::MissingHeader(kind);
         match kind {

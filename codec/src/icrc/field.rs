@@ -24,6 +24,18 @@ pub enum Network {
 pub(super) const LRH: usize = Lrh::LEN;
 
 impl Network {
+    /// Bytes before the BTH, those of UDP included.
+    #[inline]
+    #[must_use]
+    pub const fn header_len(self) -> usize {
+        match self {
+            Self::Ipv4 => Ipv4::LEN + Udp::LEN,
+            Self::Ipv6 => Ipv6::LEN + Udp::LEN,
+            Self::Lrh => Lrh::LEN,
+            Self::Grh => Grh::LEN,
+        }
+    }
+
     /// Where UDP starts behind the LRH or what stands for it.
     pub(super) const fn udp_at(self) -> Option<usize> {
         match self {
@@ -36,10 +48,8 @@ impl Network {
     /// Where the BTH starts, the LRH or what stands for it counted.
     pub(super) const fn bth_at(self) -> usize {
         match self {
-            Self::Ipv4 => LRH + Ipv4::LEN + Udp::LEN,
-            Self::Ipv6 => LRH + Ipv6::LEN + Udp::LEN,
             Self::Lrh => LRH,
-            Self::Grh => LRH + Grh::LEN,
+            Self::Ipv4 | Self::Ipv6 | Self::Grh => LRH + self.header_len(),
         }
     }
 

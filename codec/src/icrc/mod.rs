@@ -19,7 +19,7 @@ mod mistake;
 mod suspect;
 mod verdict;
 
-use roce_crc::{AFTER_ONES8, Crc, Crc32};
+use roce_crc::{AFTER_ONES8, Crc, Crc32, INITIAL};
 
 use crate::ib::Bth;
 use crate::ib::Lrh;
@@ -106,57 +106,40 @@ impl<C: Crc32> Icrc<C> {
     #[inline]
     #[must_use]
     pub fn ipv4(headers: &[u8; IPV4_HEADERS]) -> Self {
-        Self::start(headers, &IPV4_ONES)
+        Self::packet(Network::Ipv4, headers)
     }
 
     /// Starts on IPv6, UDP and BTH as they are on the wire.
     #[inline]
     #[must_use]
     pub fn ipv6(headers: &[u8; IPV6_HEADERS]) -> Self {
-        Self::start(headers, &IPV6_ONES)
-    }
-
-    /// Starts on everything from the IPv4 header on, or as much of it as is in one piece: at
-    /// least the BTH must be.
-    #[inline]
-    pub(crate) fn ipv4_packet(bytes: &[u8]) -> Self {
-        Self::start(bytes, &IPV4_ONES)
-    }
-
-    /// Starts on everything from the IPv6 header on, or as much of it as is in one piece.
-    #[inline]
-    pub(crate) fn ipv6_packet(bytes: &[u8]) -> Self {
-        Self::start(bytes, &IPV6_ONES)
+        Self::packet(Network::Ipv6, headers)
     }
 
     /// Starts on GRH and BTH as they are on the wire: RoCE v1, or native InfiniBand behind an LRH.
     #[must_use]
     pub fn global(headers: &[u8; GRH_HEADERS]) -> Self {
-        Self::start(headers, &GRH_ONES)
+        Self::packet(Network::Grh, headers)
     }
 
     /// Starts on LRH and BTH as they are on the wire: native InfiniBand without a GRH.
     #[must_use]
     pub fn local(headers: &[u8; LRH_HEADERS]) -> Self {
-        Self::local_packet(headers)
+        Self::packet(Network::Lrh, headers)
     }
 
-    /// Starts on everything from the GRH on, or as much of it as is in one piece.
-    pub(crate) fn global_packet(bytes: &[u8]) -> Self {
-        Self::start(bytes, &GRH_ONES)
-    }
-
-    /// Starts on everything from the LRH on, or as much of it as is in one piece.
-    pub(crate) fn local_packet(bytes: &[u8]) -> Self {
-        let mut crc = C::new();
-        crc.update_masked(bytes, &LRH_ONES);
-        Self(crc)
-    }
-
+    /// Starts on everything from the network header on, or as much of it as is in one piece: at
+    /// least the BTH must be.
     #[inline]
-    fn start(bytes: &[u8], ones: &[u8; 64]) -> Self {
+    pub(crate) fn packet(network: Network, bytes: &[u8]) -> Self {
         // Eight bytes of ones stand for the LRH that RoCE does not have.
-        let mut crc = C::resume(AFTER_ONES8);
+        let (before, ones) = match network {
+            Network::Ipv4 => (AFTER_ONES8, &IPV4_ONES),
+            Network::Ipv6 => (AFTER_ONES8, &IPV6_ONES),
+            Network::Grh => (AFTER_ONES8, &GRH_ONES),
+            Network::Lrh => (INITIAL, &LRH_ONES),
+        };
+        let mut crc = C::resume(before);
         crc.update_masked(bytes, ones);
         Self(crc)
     }

@@ -5,9 +5,9 @@ use roce_crc::Crc32;
 
 use crate::EmitError;
 use crate::ib::{Bth, ExtHeaders, LinkNextHeader, Lrh, VCRC_LEN, Vcrc};
-use crate::icrc::Icrc;
+use crate::icrc::Network;
 use crate::net::{Ethernet, Grh};
-use crate::transport::{Body, copy_payload, lengths};
+use crate::transport::{TransportBuilder, copy_payload, lengths};
 use crate::wire::put;
 
 /// The headers before the BTH of a packet that is not RoCEv2.
@@ -28,7 +28,7 @@ impl Route {
     /// Bytes of the headers.
     #[must_use]
     pub fn header_len(&self) -> usize {
-        self.link_len() + self.network_len()
+        self.link_len() + self.network().header_len()
     }
 
     /// The local route header, if there is one.
@@ -67,11 +67,11 @@ impl Route {
         }
     }
 
-    /// Bytes from the first one that the ICRC covers to the BTH.
-    const fn network_len(&self) -> usize {
+    /// What the ICRC covers before the BTH.
+    const fn network(&self) -> Network {
         match self {
-            Self::Local(_) => Lrh::LEN,
-            Self::Global(..) | Self::RoceV1(..) | Self::Grh(_) => Grh::LEN,
+            Self::Local(_) => Network::Lrh,
+            Self::Global(..) | Self::RoceV1(..) | Self::Grh(_) => Network::Grh,
         }
     }
 
@@ -170,10 +170,11 @@ impl NativeBuilder {
     pub fn emit<C: Crc32>(&self, payload: [&[u8]; 2], out: &mut [u8]) -> Result<usize, EmitError> {
         let [first, second] = payload;
         let payload_len = first.len().saturating_add(second.len());
-        let body = Body { bth: &self.bth, ext: &self.ext, pad: self.pad, payload_len };
-        let (link_len, network_len) = (self.route.link_len(), self.route.network_len());
-        let around = link_len + network_len + body.around_payload();
-        let needed = payload_len.saturating_add(around + self.route.vcrc_len());
+        let transport =
+            TransportBuilder { bth: self.bth, ext: &self.ext, pad: self.pad, payload_len };
+        let (link_len, kind) = (self.route.link_len(), self.route.network());
+        let around = link_len + kind.header_len() + self.route.vcrc_len();
+        let needed = transport.len().saturating_add(around);
         let short = EmitError::NoRoom { needed, available: out.len() };
         let out = out.get_mut(..needed).ok_or(short)?;
 
@@ -192,13 +193,7 @@ impl NativeBuilder {
             }
             Route::Grh(grh) => grh.emit(network)?,
         }
-        let start = |headers: &[u8]| match self.route {
-            Route::Local(_) => Icrc::<C>::local_packet(headers),
-            _ => Icrc::<C>::global_packet(headers),
-        };
-        body.emit(network, network_len, short, start, |room, icrc| {
-            copy_payload(payload, room, icrc);
-        })?;
+        transport.emit::<C, _>(kind, network, |room, icrc| copy_payload(payload, room, icrc))?;
         if !vcrc.is_empty() {
             let mut crc = Vcrc::new();
             crc.update(packet);

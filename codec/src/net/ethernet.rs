@@ -208,6 +208,7 @@ impl Ethernet {
     ///
     /// # Errors
     /// [`EmitError::NoRoom`].
+    #[inline]
     pub fn emit(&self, out: &mut [u8]) -> Result<(), EmitError> {
         let short = EmitError::NoRoom { needed: self.header_len(), available: out.len() };
         // Each address straight to its place: six bytes gathered on the stack first would be read

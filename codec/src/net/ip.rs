@@ -106,16 +106,9 @@ impl Ip {
     /// [`EmitError::TooLong`] if the field cannot hold it.
     pub fn set_payload_len(&mut self, len: usize) -> Result<(), EmitError> {
         match self {
-            Self::V4(ip) => {
-                let total = Ipv4::LEN.saturating_add(len);
-                ip.total_len = u16::try_from(total).map_err(|_| EmitError::TooLong(total))?;
-                ip.checksum = ip.computed_checksum();
-            }
-            Self::V6(ip) => {
-                ip.payload_len = u16::try_from(len).map_err(|_| EmitError::TooLong(len))?;
-            }
+            Self::V4(ip) => ip.set_payload_len(len),
+            Self::V6(ip) => ip.set_payload_len(len),
         }
-        Ok(())
     }
 
     /// Writes the header at the front of `out`.

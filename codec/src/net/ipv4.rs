@@ -105,15 +105,29 @@ impl Ipv4 {
         Ok(wire.value())
     }
 
+    /// Sets the length for `len` bytes after this header, and the checksum.
+    ///
+    /// # Errors
+    /// [`EmitError::TooLong`] if the field cannot hold it.
+    #[inline]
+    pub fn set_payload_len(&mut self, len: usize) -> Result<(), EmitError> {
+        let total = Self::LEN.saturating_add(len);
+        self.total_len = u16::try_from(total).map_err(|_| EmitError::TooLong(total))?;
+        self.checksum = self.computed_checksum();
+        Ok(())
+    }
+
     /// Writes the header at the front of `out`.
     ///
     /// # Errors
     /// [`EmitError::NoRoom`].
+    #[inline]
     pub fn emit(&self, out: &mut [u8]) -> Result<(), EmitError> {
         put(&self.wire(), out)
     }
 
     /// The header checksum that belongs to the other fields (RFC 1071).
+    #[inline]
     #[must_use]
     pub fn computed_checksum(&self) -> u16 {
         let high = |byte: u8| u32::from(byte) << 8;

@@ -86,10 +86,21 @@ impl Ipv6 {
         Ok(wire.value())
     }
 
+    /// Sets the length for `len` bytes after this header.
+    ///
+    /// # Errors
+    /// [`EmitError::TooLong`] if the field cannot hold it.
+    #[inline]
+    pub fn set_payload_len(&mut self, len: usize) -> Result<(), EmitError> {
+        self.payload_len = u16::try_from(len).map_err(|_| EmitError::TooLong(len))?;
+        Ok(())
+    }
+
     /// Writes the header at the front of `out`. Bits of the flow label above 20 are dropped.
     ///
     /// # Errors
     /// [`EmitError::NoRoom`].
+    #[inline]
     pub fn emit(&self, out: &mut [u8]) -> Result<(), EmitError> {
         let word = 6 << 28 | u32::from(self.traffic_class) << 20 | (self.flow_label & 0x000f_ffff);
         let wire = Ipv6Wire {

@@ -70,6 +70,7 @@ impl Udp {
     ///
     /// # Errors
     /// [`EmitError::NoRoom`].
+    #[inline]
     pub fn emit(&self, out: &mut [u8]) -> Result<(), EmitError> {
         let wire = UdpWire {
             src_port: self.src_port.into(),

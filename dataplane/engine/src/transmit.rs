@@ -4,8 +4,9 @@ use core::fmt;
 use core::net::IpAddr;
 
 use roce_codec::ib::{Bth, ExtHeaders, Qpn};
-use roce_codec::net::{EtherType, Ethernet, Ip, Ipv4, Ipv6, MacAddr, ROCE_V2_PORT, Udp, VlanStack};
-use roce_codec::{Crc32, EmitError, FrameBuilder};
+use roce_codec::icrc::Network;
+use roce_codec::net::{EtherType, Ethernet, Ipv4, Ipv6, MacAddr, Udp, VlanStack};
+use roce_codec::{Crc32, EmitError, TransportBuilder};
 
 use crate::backing::{Addr, Backing, BackingFault};
 use crate::engine::Engine;
@@ -93,6 +94,12 @@ impl fmt::Display for TransmitError {
 
 impl core::error::Error for TransmitError {}
 
+impl From<EmitError> for TransmitError {
+    fn from(error: EmitError) -> Self {
+        Self::Emit(error)
+    }
+}
+
 /// The link-layer addresses of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkHeader {
@@ -118,56 +125,59 @@ impl Transmit {
         backing: &B,
         out: &mut [u8],
     ) -> Result<usize, TransmitError> {
-        let ip = match (self.path.src, self.path.dst) {
-            (IpAddr::V4(src), IpAddr::V4(dst)) => Ip::V4(Ipv4 {
-                dscp_ecn: self.path.traffic_class,
-                total_len: 0,
+        let payload_len = usize::try_from(self.body.len()).unwrap_or(usize::MAX);
+        let transport = TransportBuilder::new(self.bth, &self.ext, payload_len);
+        let (network, ethertype) = match self.path.src {
+            IpAddr::V4(_) => (Network::Ipv4, EtherType::IPV4),
+            IpAddr::V6(_) => (Network::Ipv6, EtherType::IPV6),
+        };
+        let ethernet = Ethernet { dst: link.dst, src: link.src, vlans: link.vlans, ethertype };
+        let link_len = ethernet.header_len();
+        let needed = transport.len().saturating_add(link_len + network.header_len());
+        let short = TransmitError::Emit(EmitError::NoRoom { needed, available: out.len() });
+        let out = out.get_mut(..needed).ok_or(short)?;
+
+        let (link, packet) = out.split_at_mut_checked(link_len).ok_or(short)?;
+        ethernet.emit(link)?;
+        self.path.emit(transport.len(), packet)?;
+        let filled = transport.emit::<C, _>(network, packet, |room, icrc| match self.body {
+            Body::Empty => Ok(()),
+            Body::Region { addr, .. } => backing.read_crc(addr, room, icrc),
+            Body::Gather(gather) => {
+                engine.read_gathered((self.qp, self.bth.psn), gather, backing, room, icrc)
+            }
+        })?;
+        filled.map_err(TransmitError::Backing)?;
+        Ok(needed)
+    }
+}
+
+impl Path {
+    /// Writes IP and UDP headers before `len` bytes that lead this way.
+    #[inline]
+    fn emit(&self, len: usize, out: &mut [u8]) -> Result<(), TransmitError> {
+        let udp_len = len.saturating_add(Udp::LEN);
+        let length = u16::try_from(udp_len).map_err(|_| EmitError::TooLong(udp_len))?;
+        let udp = Udp { length, ..Udp::new(self.src_port) };
+        let ip_len = match (self.src, self.dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
                 // RFC 6864: atomic datagrams need no identification.
-                identification: 0,
-                flags_fragment: Ipv4::DONT_FRAGMENT,
-                ttl: self.path.hop_limit,
-                protocol: 17,
-                checksum: 0,
-                src,
-                dst,
-            }),
-            (IpAddr::V6(src), IpAddr::V6(dst)) => Ip::V6(Ipv6 {
-                traffic_class: self.path.traffic_class,
-                flow_label: self.path.flow_label,
-                payload_len: 0,
-                next_header: 17,
-                hop_limit: self.path.hop_limit,
-                src,
-                dst,
-            }),
+                let (dscp_ecn, ttl) = (self.traffic_class, self.hop_limit);
+                let mut ip = Ipv4 { dscp_ecn, ttl, ..Ipv4::new(src, dst) };
+                ip.set_payload_len(udp_len)?;
+                ip.emit(out)?;
+                Ipv4::LEN
+            }
+            (IpAddr::V6(src), IpAddr::V6(dst)) => {
+                let Self { traffic_class, flow_label, hop_limit, .. } = *self;
+                let mut ip = Ipv6 { traffic_class, flow_label, hop_limit, ..Ipv6::new(src, dst) };
+                ip.set_payload_len(udp_len)?;
+                ip.emit(out)?;
+                Ipv6::LEN
+            }
             _ => return Err(TransmitError::AddressFamily),
         };
-        let ethertype: EtherType = ip.ethertype();
-        let mut builder = FrameBuilder {
-            ethernet: Some(Ethernet { dst: link.dst, src: link.src, vlans: link.vlans, ethertype }),
-            ip,
-            udp: Udp {
-                src_port: self.path.src_port,
-                dst_port: ROCE_V2_PORT,
-                length: 0,
-                checksum: 0,
-            },
-            bth: self.bth,
-            ext: ExtHeaders::NONE,
-            pad: [0; 3],
-        };
-        let len = usize::try_from(self.body.len()).unwrap_or(usize::MAX);
-        builder.set_payload_len(len).map_err(TransmitError::Emit)?;
-        let (written, filled) = builder
-            .emit_ext_with::<C, _>(&self.ext, len, out, |room, icrc| match self.body {
-                Body::Empty => Ok(()),
-                Body::Region { addr, .. } => backing.read_crc(addr, room, icrc),
-                Body::Gather(gather) => {
-                    engine.read_gathered((self.qp, self.bth.psn), gather, backing, room, icrc)
-                }
-            })
-            .map_err(TransmitError::Emit)?;
-        filled.map_err(TransmitError::Backing)?;
-        Ok(written)
+        udp.emit(out.get_mut(ip_len..).unwrap_or_default())?;
+        Ok(())
     }
 }
