@@ -28,13 +28,6 @@ FOR_BOUND = {
 }
 # Functions that take a closure: {C} is a type of FOR_BOUND["Crc32"].
 BY_HAND = {
-    "roce_codec::FrameBuilder::emit_ext_with": """
-        (|builder: &roce_codec::FrameBuilder, len: usize, out: &mut [u8]| {{
-            builder.emit_ext_with::<{C}, usize>(&builder.ext, len, out, |room, icrc| {{
-                icrc.update(room);
-                room.len()
-            }})
-        }}) as fn(&roce_codec::FrameBuilder, usize, &mut [u8]) -> _ as *const ()""",
     "roce_codec::FrameBuilder::emit_with": """
         (|builder: &roce_codec::FrameBuilder, len: usize, out: &mut [u8]| {{
             builder.emit_with::<{C}, usize>(len, out, |room, icrc| {{
@@ -42,6 +35,14 @@ BY_HAND = {
                 room.len()
             }})
         }}) as fn(&roce_codec::FrameBuilder, usize, &mut [u8]) -> _ as *const ()""",
+    "roce_codec::TransportBuilder::emit": """
+        (|builder: &roce_codec::TransportBuilder<'_>, network, out: &mut [u8]| {{
+            builder.emit::<{C}, usize>(network, out, |room, icrc| {{
+                icrc.update(room);
+                room.len()
+            }})
+        }}) as fn(&roce_codec::TransportBuilder<'_>, roce_codec::icrc::Network, &mut [u8]) -> _
+            as *const ()""",
 }
 # Traits whose methods are not instantiated: by the first two parts of their path, or whole.
 EXCLUDED_TRAITS = {"core::fmt", "core::error", "core::marker"}

@@ -133,12 +133,16 @@ impl<C: Crc32> Icrc<C> {
     #[inline]
     pub(crate) fn packet(network: Network, bytes: &[u8]) -> Self {
         // Eight bytes of ones stand for the LRH that RoCE does not have.
-        let (before, ones) = match network {
-            Network::Ipv4 => (AFTER_ONES8, &IPV4_ONES),
-            Network::Ipv6 => (AFTER_ONES8, &IPV6_ONES),
-            Network::Grh => (AFTER_ONES8, &GRH_ONES),
-            Network::Lrh => (INITIAL, &LRH_ONES),
-        };
+        match network {
+            Network::Ipv4 => Self::start(AFTER_ONES8, bytes, &IPV4_ONES),
+            Network::Ipv6 => Self::start(AFTER_ONES8, bytes, &IPV6_ONES),
+            Network::Grh => Self::start(AFTER_ONES8, bytes, &GRH_ONES),
+            Network::Lrh => Self::start(INITIAL, bytes, &LRH_ONES),
+        }
+    }
+
+    #[inline]
+    fn start(before: u32, bytes: &[u8], ones: &[u8; 64]) -> Self {
         let mut crc = C::resume(before);
         crc.update_masked(bytes, ones);
         Self(crc)

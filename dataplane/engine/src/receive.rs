@@ -68,7 +68,12 @@ impl Engine<'_> {
         if batch.len() == 1 {
             return;
         }
-        let slots = || batch.iter().filter_map(likely_dest_qp).map(|qpn| self.slot_of(qpn));
+        // Packets of one message come in a row.
+        let slots = || {
+            let mut last = None;
+            let slots = batch.iter().filter_map(likely_dest_qp).map(|qpn| self.slot_of(qpn));
+            slots.filter(move |slot| last.replace(*slot) != Some(*slot))
+        };
         let mut touched = false;
         for slot in slots() {
             touched ^= self.qps.get(slot).is_some_and(QpSlot::touch) ^ self.ready.touch(slot);
