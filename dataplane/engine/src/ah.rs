@@ -3,7 +3,7 @@
 
 use core::fmt;
 
-use roce_codec::ib::{Bth, Deth, ExtHeaders, QKey, Qpn};
+use roce_codec::ib::{Bth, Deth, QKey, Qpn};
 use roce_codec::net::datagram_source_port;
 
 use crate::cq::WcStatus;
@@ -135,16 +135,15 @@ impl Engine<'_> {
         self.ahs.create(path)
     }
 
-    /// Writes a datagram's destination and source into its headers; says how its request ends if it
-    /// has none any more.
+    /// Writes a datagram's destination into its headers; returns the header that says its source, or
+    /// how its request ends if it has no destination any more.
     pub(crate) fn address(
         &self,
         slot: u32,
         to: &UdAddress,
         path: &mut Path,
         bth: &mut Bth,
-        ext: &mut ExtHeaders,
-    ) -> Result<(), WcStatus> {
+    ) -> Result<Deth, WcStatus> {
         let gone = WcStatus::LocalQpOperation;
         let qp = self.qps.get(slot).ok_or(gone)?;
         *path = *self.ahs.path(to.ah).ok_or(gone)?;
@@ -154,8 +153,7 @@ impl Engine<'_> {
         bth.dest_qp = to.dest_qpn;
         let own = to.qkey.0 & QKEY_IS_OWN != 0;
         let qkey = if own { qp.qkey } else { to.qkey };
-        ext.deth = Some(Deth { qkey, resv8: 0, src_qp: qp.qpn });
-        Ok(())
+        Ok(Deth { qkey, resv8: 0, src_qp: qp.qpn })
     }
 
     /// Takes an address handle away. A send that has not gone yet fails; wait for its completion.

@@ -2,7 +2,7 @@
 
 mod audit;
 
-use roce_codec::ib::{Bth, Msn, Psn, Service};
+use roce_codec::ib::{Bth, ExtHeaders, Msn, Psn, Service};
 
 use crate::counters::HwCounter;
 use crate::cq::WcStatus;
@@ -233,7 +233,7 @@ impl Engine<'_> {
             return None;
         }
         let is_probe = requester.is_beyond_credits(&wqe) && wqe.takes_receive_at(psn);
-        let mut packet = wqe.packet(psn, qp.path_mtu.bytes())?;
+        let packet = wqe.packet(psn, qp.path_mtu.bytes())?;
         // IBTA 9.7.1 (C9-58): never more than half of the PSNs, an answer's included.
         if requester.beyond_una(psn).saturating_add(packet.packets) > Psn::HALF {
             return None;
@@ -259,13 +259,14 @@ impl Engine<'_> {
                 || in_window + 1 == self.config.window);
         let (pd, oldest) = (qp.pd, requester.cursor == requester.queue.head());
         let mut path = qp.path;
-        let mut way = Ok(());
+        let mut way = Ok(None);
         if let Some(to) = wqe.to {
-            way = self.address(slot, &to, &mut path, &mut bth, &mut packet.ext);
+            way = self.address(slot, &to, &mut path, &mut bth).map(Some);
         }
         let body = self.body(pd, index, &wqe, packet.offset, packet.len);
-        let body = match way.and(body.map_err(|_| WcStatus::LocalProtection)) {
-            Ok(body) => body,
+        let body = body.map_err(|_| WcStatus::LocalProtection);
+        let (deth, body) = match way.and_then(|deth| Ok((deth, body?))) {
+            Ok(ready) => ready,
             // Completions come in order: what was sent before may still succeed.
             Err(_) if !oldest => return None,
             Err(status) => {
@@ -302,7 +303,12 @@ impl Engine<'_> {
         {
             self.timers.arm(slot, self.now, self.now.add_ns(timeout_ns));
         }
-        Some(Transmit { qp: qp.qpn, path, bth, ext: packet.ext, body })
+        let ext = ExtHeaders { deth, ..ExtHeaders::NONE };
+        let mut transmit = Some(Transmit { qp: qp.qpn, path, bth, ext, body });
+        if let Some(Transmit { ext, .. }) = &mut transmit {
+            wqe.put_headers(packet.offset, ext);
+        }
+        transmit
     }
 
     /// Goes back to the oldest unacknowledged packet (IBTA 9.7.5.2.8).

@@ -9,8 +9,9 @@ use crate::wr::WrOpcode;
 /// One packet of a work request.
 pub(crate) struct Packet {
     pub(crate) opcode: Opcode,
-    pub(crate) ext: ExtHeaders,
+    /// Where its bytes begin, or of a READ request those that it asks for.
     pub(crate) offset: u32,
+    /// Bytes of payload.
     pub(crate) len: u32,
     /// PSNs it takes: a READ request as many as its answer has packets.
     pub(crate) packets: u32,
@@ -36,103 +37,89 @@ impl SendWqe {
     pub(crate) fn packet(&self, psn: Psn, mtu: u32) -> Option<Packet> {
         let index = u32::try_from(psn.distance_from(self.first_psn)).unwrap_or(0);
         let offset = index.saturating_mul(mtu).min(self.local.len);
-        let left = self.local.len - offset;
+        let len = (self.local.len - offset).min(mtu);
         let (first, last) = (psn == self.first_psn, psn == self.last_psn);
-        let len = left.min(mtu);
+        let full = |opcode| Packet { opcode, offset, len, packets: 1 };
+        let bare = |opcode, packets| Packet { opcode, offset, len: 0, packets };
         Some(match self.opcode {
-            WrOpcode::Send => {
-                let opcode = match (first, last) {
-                    (true, true) => Opcode::RC_SEND_ONLY,
-                    (true, false) => Opcode::RC_SEND_FIRST,
-                    (false, false) => Opcode::RC_SEND_MIDDLE,
-                    (false, true) => Opcode::RC_SEND_LAST,
-                };
-                Packet { opcode, ext: ExtHeaders::NONE, offset, len, packets: 1 }
+            WrOpcode::Send => full(match (first, last) {
+                (true, true) => Opcode::RC_SEND_ONLY,
+                (true, false) => Opcode::RC_SEND_FIRST,
+                (false, false) => Opcode::RC_SEND_MIDDLE,
+                (false, true) => Opcode::RC_SEND_LAST,
+            }),
+            WrOpcode::SendWithImm(_) => full(match (first, last) {
+                (true, true) => Opcode::RC_SEND_ONLY_IMM,
+                (true, false) => Opcode::RC_SEND_FIRST,
+                (false, false) => Opcode::RC_SEND_MIDDLE,
+                (false, true) => Opcode::RC_SEND_LAST_IMM,
+            }),
+            WrOpcode::SendWithInvalidate(_) => full(match (first, last) {
+                (true, true) => Opcode::RC_SEND_ONLY_INV,
+                (true, false) => Opcode::RC_SEND_FIRST,
+                (false, false) => Opcode::RC_SEND_MIDDLE,
+                (false, true) => Opcode::RC_SEND_LAST_INV,
+            }),
+            WrOpcode::RdmaWrite { .. } => full(match (first, last) {
+                (true, true) => Opcode::RC_RDMA_WRITE_ONLY,
+                (true, false) => Opcode::RC_RDMA_WRITE_FIRST,
+                (false, false) => Opcode::RC_RDMA_WRITE_MIDDLE,
+                (false, true) => Opcode::RC_RDMA_WRITE_LAST,
+            }),
+            WrOpcode::RdmaWriteWithImm { .. } => full(match (first, last) {
+                (true, true) => Opcode::RC_RDMA_WRITE_ONLY_IMM,
+                (true, false) => Opcode::RC_RDMA_WRITE_FIRST,
+                (false, false) => Opcode::RC_RDMA_WRITE_MIDDLE,
+                (false, true) => Opcode::RC_RDMA_WRITE_LAST_IMM,
+            }),
+            WrOpcode::AtomicWrite { .. } => full(Opcode::RC_ATOMIC_WRITE),
+            WrOpcode::RdmaRead { .. } => {
+                let behind = self.last_psn.distance_from(psn);
+                bare(Opcode::RC_RDMA_READ_REQUEST, u32::try_from(behind).unwrap_or(0) + 1)
             }
-            WrOpcode::SendWithImm(imm) => {
-                let opcode = match (first, last) {
-                    (true, true) => Opcode::RC_SEND_ONLY_IMM,
-                    (true, false) => Opcode::RC_SEND_FIRST,
-                    (false, false) => Opcode::RC_SEND_MIDDLE,
-                    (false, true) => Opcode::RC_SEND_LAST_IMM,
-                };
-                let ext = ExtHeaders { imm_dt: Some(ImmDt(imm)), ..ExtHeaders::NONE };
-                Packet { opcode, ext, offset, len, packets: 1 }
-            }
-            WrOpcode::SendWithInvalidate(rkey) => {
-                let opcode = match (first, last) {
-                    (true, true) => Opcode::RC_SEND_ONLY_INV,
-                    (true, false) => Opcode::RC_SEND_FIRST,
-                    (false, false) => Opcode::RC_SEND_MIDDLE,
-                    (false, true) => Opcode::RC_SEND_LAST_INV,
-                };
-                let ext = ExtHeaders { ieth: Some(Ieth(rkey)), ..ExtHeaders::NONE };
-                Packet { opcode, ext, offset, len, packets: 1 }
-            }
-            WrOpcode::RdmaWrite { va, rkey } => {
-                let opcode = match (first, last) {
-                    (true, true) => Opcode::RC_RDMA_WRITE_ONLY,
-                    (true, false) => Opcode::RC_RDMA_WRITE_FIRST,
-                    (false, false) => Opcode::RC_RDMA_WRITE_MIDDLE,
-                    (false, true) => Opcode::RC_RDMA_WRITE_LAST,
-                };
-                let ext = ExtHeaders { reth: Some(self.reth(va, rkey)), ..ExtHeaders::NONE };
-                Packet { opcode, ext, offset, len, packets: 1 }
+            WrOpcode::CompareSwap { .. } => bare(Opcode::RC_COMPARE_SWAP, 1),
+            WrOpcode::FetchAdd { .. } => bare(Opcode::RC_FETCH_ADD, 1),
+            WrOpcode::Flush { .. } => bare(Opcode::RC_FLUSH, 1),
+            WrOpcode::BindMw { .. } | WrOpcode::LocalInvalidate(_) => return None,
+        })
+    }
+
+    /// Puts the extension headers of the packet at `offset` where they are to be: together they are
+    /// too large to be moved for each packet. Its opcode says which of them it has.
+    pub(crate) fn put_headers(&self, offset: u32, ext: &mut ExtHeaders) {
+        match self.opcode {
+            WrOpcode::Send | WrOpcode::BindMw { .. } | WrOpcode::LocalInvalidate(_) => {}
+            WrOpcode::SendWithImm(imm) => ext.imm_dt = Some(ImmDt(imm)),
+            WrOpcode::SendWithInvalidate(rkey) => ext.ieth = Some(Ieth(rkey)),
+            WrOpcode::RdmaWrite { va, rkey } | WrOpcode::AtomicWrite { va, rkey } => {
+                ext.reth = Some(self.reth(va, rkey));
             }
             WrOpcode::RdmaWriteWithImm { va, rkey, imm } => {
-                let opcode = match (first, last) {
-                    (true, true) => Opcode::RC_RDMA_WRITE_ONLY_IMM,
-                    (true, false) => Opcode::RC_RDMA_WRITE_FIRST,
-                    (false, false) => Opcode::RC_RDMA_WRITE_MIDDLE,
-                    (false, true) => Opcode::RC_RDMA_WRITE_LAST_IMM,
-                };
-                let ext = ExtHeaders {
-                    reth: Some(self.reth(va, rkey)),
-                    imm_dt: Some(ImmDt(imm)),
-                    ..ExtHeaders::NONE
-                };
-                Packet { opcode, ext, offset, len, packets: 1 }
+                ext.reth = Some(self.reth(va, rkey));
+                ext.imm_dt = Some(ImmDt(imm));
             }
             WrOpcode::RdmaRead { va, rkey } => {
                 // IBTA 9.7.5.2.8: sent again, it asks for what has not come yet.
                 let va = va.wrapping_add(u64::from(offset));
+                let left = self.local.len.saturating_sub(offset);
                 let reth = Reth { va, rkey, dma_len: left };
-                let ext = ExtHeaders { reth: Some(reth), ..ExtHeaders::NONE };
-                let behind = self.last_psn.distance_from(psn);
-                let packets = u32::try_from(behind).unwrap_or(0) + 1;
-                Packet { opcode: Opcode::RC_RDMA_READ_REQUEST, ext, offset: 0, len: 0, packets }
+                ext.reth = Some(reth);
             }
             WrOpcode::CompareSwap { va, rkey, compare, swap } => {
-                let eth = AtomicEth { va, rkey, swap_add: swap, compare };
-                Self::atomic(Opcode::RC_COMPARE_SWAP, eth)
+                ext.atomic_eth = Some(AtomicEth { va, rkey, swap_add: swap, compare });
             }
             WrOpcode::FetchAdd { va, rkey, add } => {
-                let eth = AtomicEth { va, rkey, swap_add: add, compare: 0 };
-                Self::atomic(Opcode::RC_FETCH_ADD, eth)
-            }
-            WrOpcode::AtomicWrite { va, rkey } => {
-                let ext = ExtHeaders { reth: Some(self.reth(va, rkey)), ..ExtHeaders::NONE };
-                Packet { opcode: Opcode::RC_ATOMIC_WRITE, ext, offset, len, packets: 1 }
+                ext.atomic_eth = Some(AtomicEth { va, rkey, swap_add: add, compare: 0 });
             }
             WrOpcode::Flush { rkey, selectivity, placement } => {
                 let (va, dma_len) = match selectivity {
                     Selectivity::Range { va, len } => (va, len),
                     Selectivity::Region => (0, 0),
                 };
-                let ext = ExtHeaders {
-                    feth: Some(flush::feth(selectivity, placement)),
-                    reth: Some(Reth { va, rkey, dma_len }),
-                    ..ExtHeaders::NONE
-                };
-                Packet { opcode: Opcode::RC_FLUSH, ext, offset: 0, len: 0, packets: 1 }
+                ext.feth = Some(flush::feth(selectivity, placement));
+                ext.reth = Some(Reth { va, rkey, dma_len });
             }
-            WrOpcode::BindMw { .. } | WrOpcode::LocalInvalidate(_) => return None,
-        })
-    }
-
-    fn atomic(opcode: Opcode, eth: AtomicEth) -> Packet {
-        let ext = ExtHeaders { atomic_eth: Some(eth), ..ExtHeaders::NONE };
-        Packet { opcode, ext, offset: 0, len: 0, packets: 1 }
+        }
     }
 
     const fn reth(&self, va: u64, rkey: RKey) -> Reth {
