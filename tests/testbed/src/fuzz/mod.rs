@@ -7,7 +7,7 @@ use roce_codec::ib::PathMtu;
 use roce_codec::ib::{AtomicEth, Deth, ExtHeaders, Feth, Ieth, ImmDt, Opcode, QKey, RKey, Reth};
 use roce_engine::{HeapStorage, HwCounter, Instant, Limits, Placement, Selectivity, WrOpcode};
 
-use self::party::{LEN, Party, Posting, QKEY};
+use self::party::{LEN, Party, Posting};
 use self::script::Script;
 use crate::hostile::mutate::repair;
 use crate::hostile::packet::{Packet, v4};
@@ -16,7 +16,7 @@ use crate::hostile::packet::{Packet, v4};
 const LIMITS: Limits = Limits {
     qps: 4,
     replays_per_qp: 3,
-    mrs: 6,
+    mrs: 10,
     cqs: 2,
     cqes: 64,
     send_wqes: 16,
@@ -120,6 +120,13 @@ impl Stage<'_> {
                 }
             }
             27 => self.parties[script.side()].modify(script.byte()),
+            28 => {
+                let side = script.side();
+                let choice = script.byte();
+                let len = script.below(LEN);
+                let at = script.below(LEN / 2);
+                self.parties[side].window(choice, at, len, script.byte());
+            }
             _ => {
                 let to = script.side();
                 let frame = self.forge(script, to);
@@ -131,13 +138,14 @@ impl Stage<'_> {
     fn post_send(&mut self, script: &mut Script<'_>) {
         let side = script.side();
         let peer = &self.parties[1 - side];
-        let (mut va, mut rkey) = peer.offer();
+        let mut va = peer.va();
         // Ranges mostly lie in their regions, and messages in their receives.
         let (most, far) = if script.byte() < 16 { (8192, 8192) } else { (2048, 4096) };
         va += u64::from(script.word() % far);
-        if script.byte() == 0 {
-            rkey = RKey(script.word());
-        }
+        let rkey = match script.byte() {
+            0 => RKey(script.word()),
+            choice => peer.key(choice),
+        };
         let len = script.below(most);
         let operand = u64::from(script.byte());
         let placement = match script.byte() % 3 {
@@ -216,7 +224,7 @@ impl Stage<'_> {
         let psn = receiver.psn(opcode.info().is_response()).add(script.word() % 7).sub(2);
         let addresses = [v4(self.parties[1 - to].address), v4(receiver.address)];
         let mut packet = Packet::new(addresses, opcode, receiver.qp, psn);
-        let (base, rkey) = receiver.offer();
+        let (base, rkey) = (receiver.va(), receiver.key(script.byte()));
         let va = base + u64::from(script.word() % 8192);
         let dma_len = u32::from(u16::from_le_bytes([script.byte(), script.byte()]));
         packet.bth.ack_req = script.flag();
@@ -228,7 +236,7 @@ impl Stage<'_> {
             ieth: Some(Ieth(rkey)),
             feth: Some(Feth(u32::from(script.byte()))),
             deth: Some(Deth {
-                qkey: if script.byte() == 0 { QKey(script.word()) } else { QKEY },
+                qkey: if script.byte() == 0 { QKey(script.word()) } else { receiver.kind.qkey() },
                 resv8: 0,
                 src_qp: self.parties[1 - to].qp,
             }),

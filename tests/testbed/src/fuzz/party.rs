@@ -9,8 +9,9 @@ use roce_codec::{Crc, Start};
 use roce_dataplane::host_memory::HostMemory;
 use roce_engine::{
     Access, Addr, Backing, Config, Cq, Engine, HeapStorage, HwCounter, Instant, LinkHeader,
-    ModifyQp, Mr, MrAttr, NextHop, Path, Pd, QpInit, QpState, Rate, Recovery, RecvWr, RtrAttr,
-    RtsAttr, Rx, SendWr, Sge, Srq, SrqInit, TransmitError, UdAddress, WcOpcode, WcStatus, WrOpcode,
+    MemoryError, ModifyQp, Mr, MrAttr, Mw, MwBind, MwBindInfo, MwType, NextHop, Path, Pd, QpInit,
+    QpState, Rate, Recovery, RecvWr, RtrAttr, RtsAttr, Rx, SendWr, Sge, Srq, SrqInit,
+    TransmitError, UdAddress, WcOpcode, WcStatus, WrOpcode,
 };
 
 use crate::random::Random;
@@ -21,9 +22,11 @@ const OFFSET: u64 = 8192;
 const UNTOUCHED: u8 = 0xc5;
 /// Work requests each queue holds.
 const DEPTH: u32 = 8;
+/// Memory windows of each party, at most.
+const MOST_WINDOWS: usize = 3;
 
 /// What datagrams must know.
-pub(super) const QKEY: QKey = QKey(0x1234_5678);
+const QKEY: QKey = QKey(0x1234_5678);
 
 /// The services of which a party has a queue pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,16 +34,31 @@ pub(super) enum Kind {
     Rc,
     Uc,
     Ud,
+    /// Queue pair 1.
+    Gsi,
 }
 
 impl Kind {
-    const ALL: [Self; 3] = [Self::Rc, Self::Uc, Self::Ud];
+    const ALL: [Self; 4] = [Self::Rc, Self::Uc, Self::Ud, Self::Gsi];
+
+    /// Whether it takes datagrams.
+    pub(super) const fn is_datagram(self) -> bool {
+        matches!(self, Self::Ud | Self::Gsi)
+    }
+
+    /// What a sender must know.
+    pub(super) const fn qkey(self) -> QKey {
+        match self {
+            Self::Gsi => QKey::GSI,
+            _ => QKEY,
+        }
+    }
 
     const fn service(self) -> Service {
         match self {
             Self::Rc => Service::Rc,
             Self::Uc => Service::Uc,
-            Self::Ud => Service::Ud,
+            Self::Ud | Self::Gsi => Service::Ud,
         }
     }
 
@@ -49,7 +67,7 @@ impl Kind {
         match self {
             Self::Rc => 0x00,
             Self::Uc => 0x20,
-            Self::Ud => 0x60,
+            Self::Ud | Self::Gsi => 0x60,
         }
     }
 }
@@ -73,7 +91,7 @@ pub(super) struct Party<'s> {
     pub(super) address: IpAddr,
     pub(super) qp: Qpn,
     pub(super) kind: Kind,
-    qps: [Qpn; 3],
+    qps: [Qpn; 4],
     /// Where the receives of the connected queue pairs are, if not their own.
     srq: Option<Srq>,
     to: Option<UdAddress>,
@@ -82,6 +100,7 @@ pub(super) struct Party<'s> {
     region: u32,
     va: u64,
     mr: Option<Mr>,
+    windows: Vec<Mw>,
     rkey: RKey,
     serial: u64,
     /// Requests and receives that have not ended, oldest first, and whether success is told.
@@ -123,10 +142,13 @@ impl<'s> Party<'s> {
                 max_recv_sge: 3,
                 max_inline_data: 100,
                 observe_writes: number == 0,
-                srq: srq.filter(|_| kind != Kind::Ud),
+                srq: srq.filter(|_| !kind.is_datagram()),
                 ..QpInit::new(kind.service(), pd, cq, cq)
             };
-            engine.create_qp(&init, &mut random).expect("a slot")
+            match kind {
+                Kind::Gsi => engine.create_gsi_qp(&init, &mut random).expect("a slot"),
+                _ => engine.create_qp(&init, &mut random).expect("a slot"),
+            }
         });
         Self {
             engine,
@@ -143,6 +165,7 @@ impl<'s> Party<'s> {
             region,
             va,
             mr: None,
+            windows: Vec::new(),
             rkey: RKey(0),
             serial: 0,
             sends: VecDeque::new(),
@@ -152,9 +175,9 @@ impl<'s> Party<'s> {
         }
     }
 
-    /// The memory that the other side is told of.
-    pub(super) fn offer(&self) -> (u64, RKey) {
-        (self.va, self.rkey)
+    /// Where the memory begins that the other side is told of.
+    pub(super) fn va(&self) -> u64 {
+        self.va
     }
 
     /// The PSN it expects, or the oldest of its own that is not acknowledged.
@@ -190,7 +213,7 @@ impl<'s> Party<'s> {
         let wr = SendWr { signaled, solicited: flags & 2 != 0, fence: flags & 4 != 0, ..wr };
         let wr =
             if flags & 0x18 == 0x18 && len <= bytes.len() { wr.inline(&bytes[..len]) } else { wr };
-        let wr = SendWr { to: self.to.filter(|_| self.kind == Kind::Ud), ..wr };
+        let wr = SendWr { to: self.to.filter(|_| self.kind.is_datagram()), ..wr };
         if self.engine.post_send(self.qp, &wr).is_ok() {
             self.sends.push_back((self.serial, signaled));
         }
@@ -211,7 +234,7 @@ impl<'s> Party<'s> {
 
     /// The shared queue that the queue pair in use takes from.
     fn shared(&self) -> Option<Srq> {
-        self.srq.filter(|_| self.kind != Kind::Ud)
+        self.srq.filter(|_| !self.kind.is_datagram())
     }
 
     /// Drains the queue pair, lets it go on, takes rights away, paces READs, arms the limit.
@@ -282,15 +305,78 @@ impl<'s> Party<'s> {
     /// Takes the region away, or brings it back.
     pub(super) fn lose_region(&mut self) {
         match self.mr.take() {
-            Some(mr) => self.engine.deregister_mr(mr.rkey).expect("it was registered"),
+            Some(mr) => {
+                if self.engine.deregister_mr(mr.rkey) == Err(MemoryError::WindowsBound) {
+                    self.free_windows();
+                    self.engine.deregister_mr(mr.rkey).expect("it was registered");
+                }
+            }
             None => self.register(),
         }
+    }
+
+    /// Allocates windows, binds them, takes keys away, gives windows back.
+    pub(super) fn window(&mut self, choice: u8, at: usize, len: usize, flags: u8) {
+        let which = usize::from(choice / 8) % MOST_WINDOWS;
+        let Some(mut mw) = self.windows.get(which).copied() else {
+            let kind = if choice & 8 == 0 { MwType::Type1 } else { MwType::Type2 };
+            let mw = self.engine.alloc_mw(self.pd, kind, &mut self.random).expect("a slot");
+            self.windows.push(mw);
+            return;
+        };
+        let (signaled, fence) = (flags & 1 == 0, flags & 4 != 0);
+        let rights = Access::REMOTE_WRITE | Access::REMOTE_READ | Access::REMOTE_ATOMIC;
+        let info = MwBindInfo {
+            lkey: self.mr.map(|mr| mr.lkey).unwrap_or_default(),
+            va: self.va + u64::try_from(at).unwrap_or(0),
+            len: u64::try_from(len).unwrap_or(0),
+            access: if flags & 8 == 0 { rights } else { Access::FLUSH_GLOBAL },
+        };
+        self.serial += 1;
+        let opcode = match choice % 8 {
+            0 => {
+                self.windows.swap_remove(which);
+                self.engine.dealloc_mw(mw).expect("it was allocated");
+                return;
+            }
+            1 => WrOpcode::LocalInvalidate(self.rkey),
+            2 | 3 => WrOpcode::LocalInvalidate(mw.rkey),
+            _ if mw.kind == MwType::Type1 => {
+                let bind = MwBind { signaled, fence, ..MwBind::new(self.serial, info) };
+                if self.engine.bind_mw(self.qp, &mut mw, &bind).is_ok() {
+                    self.sends.push_back((self.serial, signaled));
+                    self.windows[which] = mw;
+                }
+                return;
+            }
+            _ => {
+                mw.rkey = mw.with_key(flags);
+                self.windows[which] = mw;
+                WrOpcode::BindMw { rkey: mw.rkey, info }
+            }
+        };
+        let wr = SendWr { signaled, fence, ..SendWr::new(self.serial, opcode, &[]) };
+        if self.engine.post_send(self.qp, &wr).is_ok() {
+            self.sends.push_back((self.serial, signaled));
+        }
+    }
+
+    fn free_windows(&mut self) {
+        for mw in self.windows.drain(..) {
+            self.engine.dealloc_mw(mw).expect("it was allocated");
+        }
+    }
+
+    /// The key of a window, or else the region's.
+    pub(super) fn key(&self, choice: u8) -> RKey {
+        let window = self.windows.get(usize::from(choice / 2) % MOST_WINDOWS);
+        window.filter(|_| choice & 1 == 1).map_or(self.rkey, |mw| mw.rkey)
     }
 
     fn register(&mut self) {
         let backing = Addr { region: self.region, offset: OFFSET };
         let len = u64::try_from(LEN).unwrap_or(0);
-        let access = Access::ALL | Access::REMOTE_INVALIDATE;
+        let access = Access::ALL | Access::REMOTE_INVALIDATE | Access::MW_BIND;
         let attr = MrAttr { pd: self.pd, va: self.va, len, access, backing };
         let mr = self.engine.register_mr(&attr, &mut self.random).expect("a slot");
         self.rkey = mr.rkey;
@@ -299,7 +385,7 @@ impl<'s> Party<'s> {
 
     /// Uses the queue pair of another service.
     fn select(&mut self, kind: Kind) {
-        if (self.kind == Kind::Ud) != (kind == Kind::Ud)
+        if self.kind.is_datagram() != kind.is_datagram()
             && let Some(srq) = self.srq
         {
             // Receives that nobody has taken stay where they are; those of the shared queue are
@@ -307,7 +393,7 @@ impl<'s> Party<'s> {
             let waiting = self.engine.query_srq(srq).expect("a shared receive queue").wrs;
             core::mem::swap(&mut self.receives, &mut self.aside);
             assert_eq!(
-                u32::try_from(if kind == Kind::Ud {
+                u32::try_from(if kind.is_datagram() {
                     self.aside.len()
                 } else {
                     self.receives.len()
@@ -382,7 +468,8 @@ impl<'s> Party<'s> {
 pub(super) fn connect(parties: &mut [Party<'_>; 2], choice: u8) {
     let mtu = PathMtu::from_code(1 + choice % 3).unwrap_or_default();
     let kind = match choice / 16 {
-        0 | 1 => Kind::Ud,
+        0 => Kind::Gsi,
+        1 => Kind::Ud,
         2..=4 => Kind::Uc,
         _ => Kind::Rc,
     };
@@ -423,12 +510,12 @@ pub(super) fn connect(parties: &mut [Party<'_>; 2], choice: u8) {
             max_rd_atomic: 3,
         };
         let pkey = PKey::DEFAULT;
-        let changes = if kind == Kind::Ud {
+        let changes = if kind.is_datagram() {
             if let Some(old) = party.to.take() {
                 party.engine.destroy_ah(old.ah).expect("it was created");
             }
             let ah = party.engine.create_ah(&path).expect("a slot");
-            party.to = Some(UdAddress { ah, dest_qpn, qkey: QKEY });
+            party.to = Some(UdAddress { ah, dest_qpn, qkey: kind.qkey() });
             let rts = ModifyQp::RtsUd { sq_psn: psns[side] };
             [ModifyQp::Reset, ModifyQp::InitUd { pkey, qkey: QKEY }, ModifyQp::RtrUd, rts]
         } else {

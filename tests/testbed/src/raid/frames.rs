@@ -3,7 +3,8 @@
 
 use roce_codec::Frame;
 use roce_codec::ib::{
-    Aeth, AtomicAckEth, Deth, ImmDt, Msn, Opcode, Operation, Psn, Qpn, RKey, Service, Syndrome,
+    Aeth, AtomicAckEth, Deth, ImmDt, Msn, Opcode, Operation, Psn, QKey, Qpn, RKey, Service,
+    Syndrome,
 };
 
 use roce_engine::Access;
@@ -16,6 +17,9 @@ use crate::hostile::target::MTU;
 
 /// The bits of an opcode that say UC, and UD.
 const UC: u8 = 0x20;
+
+/// What datagrams with a wrong Q_Key are full of, and nothing else.
+pub(super) const STRANGER: u8 = 0x7e;
 
 /// Requests that are remembered to be answered.
 const MOST_ASKED: usize = 12;
@@ -141,12 +145,13 @@ impl Raid<'_, '_> {
             packet.ext.imm_dt = Some(ImmDt(1));
             packet
         };
-        let fill = random.bits().to_le_bytes()[0] & 0x7f;
+        let fill = random.bits().to_le_bytes()[0] & 0x3f;
         let mtu = usize::try_from(MTU.bytes()).unwrap_or(0);
         if there.service == Service::Ud {
             let opcode = random.pick(&[O::UD_SEND_ONLY, O::UD_SEND_ONLY_IMM]);
+            let stranger = random.one_in(4);
+            let (qkey, fill) = if stranger { (QKey(1), STRANGER) } else { (QKEY, fill) };
             let mut packet = packet(opcode, psn).payload(vec![fill; random.index(PLACE)]);
-            let qkey = if random.one_in(4) { roce_codec::ib::QKey(1) } else { QKEY };
             packet.ext.deth = Some(Deth { qkey, resv8: 0, src_qp: Qpn::new(0x66_6666) });
             return vec![packet];
         }

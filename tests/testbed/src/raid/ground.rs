@@ -146,6 +146,11 @@ impl Ground {
         self.va + u64::try_from(offset).unwrap_or(0)
     }
 
+    /// What a byte was when last looked at.
+    pub(super) fn byte(&self, at: usize) -> u8 {
+        self.image[at]
+    }
+
     /// A place for what is returned, or for a receive; `number` is any.
     pub(super) fn place(returned: bool, number: u64) -> usize {
         if returned {

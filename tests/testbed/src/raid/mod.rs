@@ -20,8 +20,8 @@ use roce_codec::icrc::IcrcVerdict;
 use roce_codec::net::{MacAddr, VlanStack};
 use roce_codec::{Crc, Frame, Start};
 use roce_engine::{
-    HeapStorage, HwCounter, Instant, Limits, LinkHeader, ModifyQp, QpInit, QpState, Rate, Recovery,
-    Rx, Srq, SrqInit, TransmitError, WcOpcode, WcStatus,
+    GrhArea, HeapStorage, HwCounter, Instant, Limits, LinkHeader, ModifyQp, QpInit, QpState, Rate,
+    Recovery, Rx, Srq, SrqInit, TransmitError, WcOpcode, WcStatus,
 };
 
 use self::ground::Ground;
@@ -373,7 +373,13 @@ impl<'s, 't> Raid<'s, 't> {
             {
                 return Err(format!("{} bytes of room: {wc:?}", loan.len));
             }
-            self.outcome.datagrams += u64::from(wc.src_qp.is_some());
+            if wc.src_qp.is_some() {
+                self.outcome.datagrams += 1;
+                let payload = loan.from + GrhArea::LEN;
+                if wc.byte_len > 40 && self.ground.byte(payload) == frames::STRANGER {
+                    return Err(format!("its Q_Key was wrong: {wc:?}"));
+                }
+            }
             if let Some(rkey) = wc.invalidated {
                 self.outcome.taken += 1;
                 self.ground.taken(rkey, wc.qp)?;
