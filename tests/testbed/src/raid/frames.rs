@@ -13,7 +13,7 @@ use super::ground::{Ground, PLACE, STRIDE};
 use super::{Asked, FRAMES, QKEY, Raid};
 use crate::hostile::mutate::mutate;
 use crate::hostile::packet::Packet;
-use crate::hostile::target::MTU;
+use crate::hostile::target::{KEPT, MTU};
 
 /// The bits of an opcode that say UC, and UD.
 const UC: u8 = 0x20;
@@ -194,6 +194,16 @@ impl Raid<'_, '_> {
             O::RC_RDMA_READ_REQUEST => single,
             _ => single.payload(vec![fill; aim.len]),
         };
+        if only == O::RC_RDMA_READ_REQUEST && random.one_in(3) {
+            // As much as can be asked for at once.
+            let open = self.ground.grants[1];
+            let packets = MTU.packets(u32::try_from(PLACE).unwrap_or(0));
+            let psns = (0..u32::from(KEPT)).map(|at| psn.add(at * packets));
+            *next = Some(psn.add(u32::from(KEPT) * packets));
+            let va = self.ground.va(open.from);
+            let len = u32::try_from(PLACE).unwrap_or(0);
+            return psns.map(|psn| packet(only, psn).reth(va, open.rkey, len)).collect();
+        }
         if first == only || aim.len <= mtu {
             let packets = if only == O::RC_RDMA_READ_REQUEST { MTU.packets(size) } else { 1 };
             *next = Some(psn.add(packets));

@@ -217,7 +217,7 @@ impl<'s, 't> Raid<'s, 't> {
             let peer = self.addresses()[0];
             self.target.connect(qp, peer, some, QpState::Rts);
             if self.random.one_in(2) {
-                let rate = Rate { bytes_per_second: 50_000_000, burst: 1500 };
+                let rate = Rate { bytes_per_second: 200_000, burst: 0 };
                 let rate = if self.random.one_in(2) { rate } else { Rate::UNLIMITED };
                 self.target.engine.set_read_rate(qp, rate).expect("a queue pair");
             }
