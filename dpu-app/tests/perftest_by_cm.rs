@@ -221,7 +221,7 @@ fn job(test: Test, size: u32) -> Job {
 
 /// A whole run; what the server's session ended by, and what its memory holds.
 fn check(job: &Job, addresses: [IpAddr; 2], faults: FaultConfig) {
-    let wire = Box::new(LoopbackWire::<32>::new());
+    let mut wire = Box::new(LoopbackWire::<32>::new());
     let ports = wire.ends(MACS).map(|port| FaultPort::new(port, &faults));
     let mut lent = Lent::new();
     let mut world = World::new(job, &[service(job.test)], &mut lent, ports, addresses);
@@ -300,7 +300,7 @@ const BARRIER: &[u8] = &[0; 56];
 
 /// A client's own end of a connection to a server of this test, to be spoken over.
 fn speak(test: Test, with: impl FnOnce(&mut World<'_, LoopbackPort<'_, 32>>)) {
-    let wire = Box::new(LoopbackWire::<32>::new());
+    let mut wire = Box::new(LoopbackWire::<32>::new());
     let mut lent = Lent::new();
     let job = job(test, 64);
     let mut world =
@@ -438,7 +438,7 @@ fn noise() {
 #[test]
 fn a_client_that_goes() {
     roomy(|| {
-        let wire = Box::new(LoopbackWire::<32>::new());
+        let mut wire = Box::new(LoopbackWire::<32>::new());
         let mut lent = Lent::new();
         let job = job(Test::WriteBw, 64);
         let served = [service(Test::WriteBw)];
@@ -472,7 +472,7 @@ fn a_client_that_falls_silent() {
 #[test]
 fn servers_that_are_not_there() {
     roomy(|| {
-        let wire = Box::new(LoopbackWire::<32>::new());
+        let mut wire = Box::new(LoopbackWire::<32>::new());
         let mut lent = Lent::new();
         let job = job(Test::WriteBw, 64);
         let mut world = World::new(&job, &[], &mut lent, wire.ends(MACS), [CLIENT, SERVER]);
@@ -483,7 +483,7 @@ fn servers_that_are_not_there() {
         world.by_cm.close(&mut world.near.context());
         world.close();
 
-        let wire = Box::new(LoopbackWire::<32>::new());
+        let mut wire = Box::new(LoopbackWire::<32>::new());
         let mut lent = Lent::new();
         let served = [service(Test::ReadBw)];
         let mut world = World::new(&job, &served, &mut lent, wire.ends(MACS), [CLIENT, SERVER]);

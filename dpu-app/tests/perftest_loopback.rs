@@ -143,7 +143,7 @@ impl<P: Port> Tcp for Server<'_, P> {
 
 /// Runs a whole test and verifies what it leaves at the server.
 fn check(run: Run) {
-    let wire = Box::new(LoopbackWire::<32>::new());
+    let mut wire = Box::new(LoopbackWire::<32>::new());
     let [near, far] = wire.ends(MACS);
     let mut storage = [HeapStorage::new(&LIMITS), HeapStorage::new(&LIMITS)];
     let [ours, theirs] = &mut storage;
@@ -257,7 +257,7 @@ fn several_queue_pairs() {
 #[test]
 fn access_beyond_the_test_is_kept_for_replay() {
     for (access, out_reads) in [(Access::NONE, b"0001"), (Access::ALL, b"0010")] {
-        let wire = Box::new(LoopbackWire::<32>::new());
+        let mut wire = Box::new(LoopbackWire::<32>::new());
         let [_, far] = wire.ends(MACS);
         let mut storage = HeapStorage::new(&LIMITS);
         let mut server = Server::new(&mut storage, far, Test::WriteBw);
@@ -284,7 +284,7 @@ fn many_iterations() {
 
 #[test]
 fn a_client_of_another_address_family_is_told() {
-    let wire = Box::new(LoopbackWire::<1>::new());
+    let mut wire = Box::new(LoopbackWire::<1>::new());
     let [_, far] = wire.ends(MACS);
     let mut storage = HeapStorage::new(&LIMITS);
     let mut server = Server::new(&mut storage, far, Test::WriteBw);
@@ -302,7 +302,7 @@ fn a_client_of_another_address_family_is_told() {
 
 #[test]
 fn a_cycle_buffer_above_the_region_is_refused() {
-    let wire = Box::new(LoopbackWire::<1>::new());
+    let mut wire = Box::new(LoopbackWire::<1>::new());
     let [_, far] = wire.ends(MACS);
     let mut storage = HeapStorage::new(&LIMITS);
     let mut server = Server::new(&mut storage, far, Test::WriteBw);
@@ -316,7 +316,7 @@ fn a_cycle_buffer_above_the_region_is_refused() {
 /// The engine runs out in the middle of a client's queue pairs: what it got so far is given back.
 #[test]
 fn more_queue_pairs_than_there_are() {
-    let wire = Box::new(LoopbackWire::<1>::new());
+    let mut wire = Box::new(LoopbackWire::<1>::new());
     let [_, far] = wire.ends(MACS);
     let mut storage = HeapStorage::new(&LIMITS);
     let mut server = Server::new(&mut storage, far, Test::WriteBw);

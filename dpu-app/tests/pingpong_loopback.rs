@@ -61,7 +61,7 @@ fn options(transport: Transport, size: u32) -> Options {
 
 /// A whole run; says how it ended at either side, and whether the server noticed the end.
 fn run(theirs: Options, ours: Options, drop: f64) -> [Result<(), SessionError>; 2] {
-    let wire = Box::new(LoopbackWire::<32>::new());
+    let mut wire = Box::new(LoopbackWire::<32>::new());
     let [near, far] = wire.ends(MACS);
     let mut storage = [HeapStorage::new(&LIMITS), HeapStorage::new(&LIMITS)];
     let [a, b] = &mut storage;
@@ -151,7 +151,7 @@ fn losses_are_made_good_where_the_transport_does_so() {
 
 #[test]
 fn a_datagram_is_one_packet() {
-    let wire = Box::new(LoopbackWire::<1>::new());
+    let mut wire = Box::new(LoopbackWire::<1>::new());
     let [near, _] = wire.ends(MACS);
     let mut storage = HeapStorage::new(&LIMITS);
     let mut side = Side::new(&mut storage, near, host(CLIENT), PathMtu::Mtu4096);
@@ -176,7 +176,7 @@ fn disagreements_are_told() {
 
 #[test]
 fn nonsense_over_tcp() {
-    let wire = Box::new(LoopbackWire::<1>::new());
+    let mut wire = Box::new(LoopbackWire::<1>::new());
     let [_, far] = wire.ends(MACS);
     let mut storage = HeapStorage::new(&LIMITS);
     let mut side = Side::new(&mut storage, far, host(SERVER), PathMtu::Mtu4096);
@@ -203,7 +203,7 @@ fn nonsense_over_tcp() {
 /// A client that does not set the first byte of each page, at a server that looks at it.
 #[test]
 fn a_page_that_begins_with_something_else() {
-    let wire = Box::new(LoopbackWire::<32>::new());
+    let mut wire = Box::new(LoopbackWire::<32>::new());
     let [near, far] = wire.ends(MACS);
     let mut storage = [HeapStorage::new(&LIMITS), HeapStorage::new(&LIMITS)];
     let [a, b] = &mut storage;

@@ -40,7 +40,7 @@ impl Host for Here {
 }
 
 fn run(damage: Option<(u32, usize)>) -> (Result<Totals, Failure>, Vec<Report>) {
-    let wire = Box::new(LoopbackWire::<32>::new());
+    let mut wire = Box::new(LoopbackWire::<32>::new());
     let (mut near, mut far) = (Box::new(Pools::EMPTY), Box::new(Pools::EMPTY));
     let (mut here, mut there) = (vec![0; MEMORY], vec![0; MEMORY]);
     let [mut left, mut right] = wire.ends(MACS);

@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn the_sink_sees_both_directions_once() {
-        let wire = LoopbackWire::<4>::new();
+        let mut wire = LoopbackWire::<4>::new();
         let [a, mut b] = wire.ends([MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2])]);
         let mut seen = Vec::new();
         let mut a = CapturePort::new(a, |direction, [head, tail]: [&[u8]; 2]| {

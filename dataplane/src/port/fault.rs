@@ -325,7 +325,7 @@ mod tests {
 
     /// Sends numbered frames through faults on the sending side; what arrives, in order.
     fn pass(rates: FaultRates, seed: u64, count: u32) -> (Vec<Vec<u8>>, FaultCounts) {
-        let wire = LoopbackWire::<64>::new();
+        let mut wire = LoopbackWire::<64>::new();
         let [a, mut b] = wire.ends(MACS);
         let config = FaultConfig { tx: rates, seed, ..FaultConfig::default() };
         let mut a = FaultPort::new(a, &config);

@@ -10,22 +10,49 @@ use super::{BURST, Chunk, MAX_FRAME, Port, PortCounters, RxBurst, RxMeta, RxToke
 type Frame = Vec<u8, MAX_FRAME>;
 
 /// The wire between two loopback ports, with room for `N` frames each way. A frame that finds it
-/// full is lost, as on a real wire.
+/// full is lost, as on a real wire. All frames lie in here, those that the ports lend included: the
+/// ports themselves are small.
 #[derive(Debug)]
 pub struct LoopbackWire<const N: usize> {
     directions: [RefCell<Deque<Frame, N>>; 2],
+    held: [Held; 2],
+}
+
+/// The frames that an end has taken from the wire, or is about to give to it.
+#[derive(Debug)]
+struct Held {
+    /// On loan, by token address.
+    lent: [Option<Frame>; BURST],
+    reserved: Option<Frame>,
+}
+
+impl Held {
+    const fn new() -> Self {
+        Self { lent: [const { None }; BURST], reserved: None }
+    }
 }
 
 impl<const N: usize> LoopbackWire<N> {
     /// An idle wire.
     #[must_use]
     pub const fn new() -> Self {
-        Self { directions: [const { RefCell::new(Deque::new()) }; 2] }
+        Self {
+            directions: [const { RefCell::new(Deque::new()) }; 2],
+            held: [const { Held::new() }; 2],
+        }
     }
 
     /// The two ends, with their MAC addresses.
-    pub const fn ends(&self, macs: [MacAddr; 2]) -> [LoopbackPort<'_, N>; 2] {
-        [LoopbackPort::new(self, 0, macs[0]), LoopbackPort::new(self, 1, macs[1])]
+    pub fn ends(&mut self, [first, second]: [MacAddr; 2]) -> [LoopbackPort<'_, N>; 2] {
+        let Self { directions, held: [one, other] } = self;
+        let end = |end, mac, held| LoopbackPort {
+            directions,
+            end,
+            mac,
+            held,
+            counters: PortCounters::ZERO,
+        };
+        [end(0, first, one), end(1, second, other)]
     }
 }
 
@@ -38,26 +65,11 @@ impl<const N: usize> Default for LoopbackWire<N> {
 /// One end of a [`LoopbackWire`].
 #[derive(Debug)]
 pub struct LoopbackPort<'w, const N: usize> {
-    wire: &'w LoopbackWire<N>,
+    directions: &'w [RefCell<Deque<Frame, N>>; 2],
     end: usize,
     mac: MacAddr,
-    /// Frames on loan, by token address.
-    lent: [Option<Frame>; BURST],
-    reserved: Option<Frame>,
+    held: &'w mut Held,
     counters: PortCounters,
-}
-
-impl<'w, const N: usize> LoopbackPort<'w, N> {
-    const fn new(wire: &'w LoopbackWire<N>, end: usize, mac: MacAddr) -> Self {
-        Self {
-            wire,
-            end,
-            mac,
-            lent: [const { None }; BURST],
-            reserved: None,
-            counters: PortCounters::ZERO,
-        }
-    }
 }
 
 impl<const N: usize> Port for LoopbackPort<'_, N> {
@@ -70,9 +82,9 @@ impl<const N: usize> Port for LoopbackPort<'_, N> {
     }
 
     fn rx_burst(&mut self, out: &mut RxBurst) -> usize {
-        let mut inbound = self.wire.directions[1 - self.end].borrow_mut();
+        let mut inbound = self.directions[1 - self.end].borrow_mut();
         let mut taken = 0;
-        for (addr, slot) in (0u64..).zip(&mut self.lent) {
+        for (addr, slot) in (0u64..).zip(&mut self.held.lent) {
             if slot.is_some() || out.is_full() {
                 continue;
             }
@@ -90,34 +102,34 @@ impl<const N: usize> Port for LoopbackPort<'_, N> {
     }
 
     fn frame(&self, token: &RxToken) -> [&[u8]; 2] {
-        let lent = usize::try_from(token.chunks[0].addr).ok().and_then(|at| self.lent.get(at));
+        let lent = usize::try_from(token.chunks[0].addr).ok().and_then(|at| self.held.lent.get(at));
         [lent.and_then(|slot| slot.as_deref()).unwrap_or_default(), &[]]
     }
 
     fn release(&mut self, token: RxToken) {
         let at = usize::try_from(token.chunks[0].addr).unwrap_or(usize::MAX);
-        if let Some(slot) = self.lent.get_mut(at) {
+        if let Some(slot) = self.held.lent.get_mut(at) {
             *slot = None;
         }
     }
 
     fn tx_reserve(&mut self, len: usize) -> Option<&mut [u8]> {
-        if len > MAX_FRAME || self.wire.directions[self.end].borrow().is_full() {
+        if len > MAX_FRAME || self.directions[self.end].borrow().is_full() {
             self.counters.tx_full += 1;
             return None;
         }
-        let frame = self.reserved.insert(Frame::new());
+        let frame = self.held.reserved.insert(Frame::new());
         frame.resize_default(len).ok()?;
         Some(frame)
     }
 
     fn tx_commit(&mut self, len: usize) {
-        let Some(mut frame) = self.reserved.take() else { return };
+        let Some(mut frame) = self.held.reserved.take() else { return };
         if len > frame.len() {
             return;
         }
         frame.truncate(len);
-        if self.wire.directions[self.end].borrow_mut().push_back(frame).is_ok() {
+        if self.directions[self.end].borrow_mut().push_back(frame).is_ok() {
             self.counters.tx_frames += 1;
             self.counters.tx_bytes += u64::try_from(len).unwrap_or(0);
         }
@@ -146,7 +158,7 @@ mod tests {
 
     #[test]
     fn frames_arrive_in_order_at_the_other_end() {
-        let wire = LoopbackWire::<4>::new();
+        let mut wire = LoopbackWire::<4>::new();
         let [mut a, mut b] = wire.ends(MACS);
         for byte in 0..4 {
             assert!(send(&mut a, &[byte; 60]));
@@ -162,6 +174,6 @@ mod tests {
             b.release(token);
         }
         assert_eq!(a.rx_burst(&mut RxBurst::new()), 0, "nothing comes back");
-        assert!(b.lent.iter().all(Option::is_none));
+        assert!(b.held.lent.iter().all(Option::is_none));
     }
 }

@@ -136,7 +136,7 @@ impl<'s> Side<'s> {
 
 #[test]
 fn engine_and_poll_loop() {
-    let wire = Box::new(LoopbackWire::<64>::new());
+    let mut wire = Box::new(LoopbackWire::<64>::new());
     let limits = Limits { qps: 2, ..Limits::SMALL };
     let mut storage = [HeapStorage::new(&limits), HeapStorage::new(&limits)];
     let [near, far] = &mut storage;
@@ -197,7 +197,7 @@ impl Host for Silent {
 /// Queue pairs made and taken away, refusals, errors.
 #[test]
 fn self_test() {
-    let wire = Box::new(LoopbackWire::<32>::new());
+    let mut wire = Box::new(LoopbackWire::<32>::new());
     let (mut near, mut far) = (Box::new(Pools::EMPTY), Box::new(Pools::EMPTY));
     let (mut here, mut there) = (vec![0; MEMORY], vec![0; MEMORY]);
     let [mut left, mut right] = wire.ends(MACS);

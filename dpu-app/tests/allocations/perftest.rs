@@ -124,7 +124,7 @@ impl Tcp for Server<'_> {
 fn perftest() {
     let mut lost = 0;
     for test in Test::ALL {
-        let wire = Box::new(LoopbackWire::<32>::new());
+        let mut wire = Box::new(LoopbackWire::<32>::new());
         let limits = Limits { qps: 2, ..Limits::SMALL };
         let [near, far] = wire.ends(MACS);
         let mut storage = [HeapStorage::new(&limits), HeapStorage::new(&limits)];

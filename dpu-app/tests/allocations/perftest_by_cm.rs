@@ -64,7 +64,7 @@ fn pump_client(
 }
 
 fn run(test: Test) -> u64 {
-    let wire = Box::new(LoopbackWire::<32>::new());
+    let mut wire = Box::new(LoopbackWire::<32>::new());
     let [near, far] = wire.ends(MACS);
     let mut storage = [HeapStorage::new(&LIMITS), HeapStorage::new(&LIMITS)];
     let mut cm = [HeapCmStorage::new(8, 4, 8), HeapCmStorage::new(8, 4, 8)];

@@ -29,7 +29,7 @@ fn roomy(test: impl FnOnce() + Send) {
 
 /// Runs a whole test and verifies what it leaves on both sides.
 fn check(job: &Job) {
-    let (wire, mut storage) = plain();
+    let (mut wire, mut storage) = plain();
     verify(job, run(job, job.test, &mut storage, wire.ends(MACS)).unwrap());
 }
 
@@ -171,7 +171,7 @@ fn every_test_under_faults() {
             FaultRates { drop: 0.02, duplicate: 0.02, reorder: 0.02, ..FaultRates::default() };
         for (seed, test) in (1..).zip(Test::ALL) {
             let job = Job { iterations: Some(300), ..job(test, 3000) };
-            let (wire, mut storage) = plain();
+            let (mut wire, mut storage) = plain();
             let ports = wire
                 .ends(MACS)
                 .map(|end| FaultPort::new(end, &FaultConfig { rx: rates, tx: rates, seed }));
@@ -189,7 +189,7 @@ fn for_a_time() {
     roomy(|| {
         for test in Test::ALL {
             let job = Job { iterations: None, duration_ns: 3_000_000, ..job(test, 64) };
-            let (wire, mut storage) = plain();
+            let (mut wire, mut storage) = plain();
             let ran = run(&job, test, &mut storage, wire.ends(MACS)).unwrap();
             let [posted, completed] = ran.meter.qps[0];
             assert!(completed > 100, "{test}: {completed}");
@@ -210,7 +210,7 @@ fn all_sizes() {
     roomy(|| {
         for test in [Test::WriteBw, Test::ReadBw, Test::ReadLat] {
             let job = Job { all_sizes: true, iterations: Some(5), ..job(test, 1 << 16) };
-            let (wire, mut storage) = plain();
+            let (mut wire, mut storage) = plain();
             let mut sizes = Vec::new();
             let [near, far] = &mut storage;
             let [a, b] = wire.ends(MACS);

@@ -23,7 +23,7 @@ fn a_server_of_another_test() {
             (Test::AtomicLat, Test::ReadLat, WcStatus::RemoteInvalidRequest),
         ] {
             let job = Job { depth: 1, ..job(ours, 64) };
-            let (wire, mut storage) = plain();
+            let (mut wire, mut storage) = plain();
             let Err(error) = run(&job, theirs, &mut storage, wire.ends(MACS)) else {
                 panic!("{ours} runs against {theirs}");
             };
@@ -48,7 +48,7 @@ fn a_server_of_another_test() {
 fn a_server_that_does_not_answer() {
     roomy(|| {
         let gone = FaultRates { drop: 1.0, ..FaultRates::default() };
-        let (wire, mut storage) = plain();
+        let (mut wire, mut storage) = plain();
         let ports = wire
             .ends(MACS)
             .map(|end| FaultPort::new(end, &FaultConfig { rx: gone, tx: gone, seed: 1 }));
@@ -82,7 +82,7 @@ const KEY: &[u8; 108] = b"0000:0001:000011:d2ec0c:00000208:00007f56c97cf000:\
 #[test]
 fn the_bytes_of_the_greeting() {
     roomy(|| {
-        let (wire, mut storage) = plain();
+        let (mut wire, mut storage) = plain();
         let [near, _] = wire.ends(MACS);
         let mut near = Side::new(&mut storage[0], near, MACS[1], CLIENT);
         let mut client = Client::new(&job(Test::WriteBw, 64), CLIENT, Form::Text);
@@ -116,7 +116,7 @@ fn the_bytes_of_the_greeting() {
 #[test]
 fn servers_that_make_no_sense() {
     roomy(|| {
-        let (wire, mut storage) = plain();
+        let (mut wire, mut storage) = plain();
         let [near, _] = wire.ends(MACS);
         let mut near = Side::new(&mut storage[0], near, MACS[1], CLIENT);
         let mut out = Reply::new();
@@ -183,7 +183,7 @@ fn servers_that_make_no_sense() {
 #[test]
 fn a_write_lat_server_that_leaves() {
     roomy(|| {
-        let (wire, mut storage) = plain();
+        let (mut wire, mut storage) = plain();
         let [near, _] = wire.ends(MACS);
         let mut near = Side::new(&mut storage[0], near, MACS[1], CLIENT);
         let mut client =

@@ -34,7 +34,7 @@ type Far<'s> = CmSide<'s, LoopbackPort<'s, 32>>;
 
 /// What `act` does with two sides that a wire joins.
 fn pair<T>(drop: f64, act: impl FnOnce(&mut Near<'_>, &mut Far<'_>) -> T) -> T {
-    let wire = Box::new(LoopbackWire::<32>::new());
+    let mut wire = Box::new(LoopbackWire::<32>::new());
     let [near, far] = wire.ends(MACS);
     let mut storage = [HeapStorage::new(&LIMITS), HeapStorage::new(&LIMITS)];
     let mut cm = [HeapCmStorage::new(8, 4, 8), HeapCmStorage::new(8, 4, 8)];

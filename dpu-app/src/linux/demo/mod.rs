@@ -58,7 +58,7 @@ pub(crate) fn demo(args: &DemoArgs) -> Result<()> {
 
 /// Two ports joined in memory, in simulated time.
 fn over_loopback(args: &DemoArgs) -> Result<(Vec<Outcome>, [FaultCounts; 4])> {
-    let wire = Box::new(LoopbackWire::<WIRE_FRAMES>::new());
+    let mut wire = Box::new(LoopbackWire::<WIRE_FRAMES>::new());
     let macs = [MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2])];
     let [requester, responder] = wire.ends(macs);
     let now = Rc::new(Cell::new(EPOCH_NS));
