@@ -3,11 +3,13 @@
 
 #![cfg(feature = "std")]
 
+mod cm;
 mod counting;
 mod engine;
 mod lossy;
 mod perftest;
 mod perftest_by_cm;
+mod pingpong;
 #[path = "../support/mod.rs"]
 mod support;
 
