@@ -121,6 +121,7 @@ impl Host for Machine {
                 near,
                 far,
             ),
+            Report::Feature(feature) => defmt::info!("{=str}: as it has to be", feature.name()),
             Report::Refusal(refusal) => {
                 defmt::info!("{=str}: refused, {}", refusal.name(), refusal.code());
             }

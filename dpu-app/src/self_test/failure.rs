@@ -2,8 +2,11 @@
 
 use core::fmt;
 
-use roce_codec::ib::{NakCode, Opcode, RKey};
-use roce_engine::{HwCounter, MemoryError, PostError, QpError, QpState, WcOpcode, WcStatus};
+use roce_codec::ib::{NakCode, Opcode, Qpn, RKey};
+use roce_engine::{
+    AhError, DropReason, HwCounter, MemoryError, PostError, QpError, QpState, SrqError, WcOpcode,
+    WcStatus,
+};
 
 /// A check that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +20,10 @@ pub enum Failure {
     Qp(QpError),
     /// A work request.
     Post(PostError),
+    /// An address handle.
+    Ah(AhError),
+    /// A shared receive queue.
+    Srq(SrqError),
     /// A byte is not what it should be.
     Byte {
         /// At the responder, not the requester.
@@ -70,6 +77,22 @@ pub enum Failure {
         /// The one that it says.
         found: Option<RKey>,
     },
+    /// The queue pair that a datagram is from.
+    Source {
+        /// The one that sent it.
+        expected: Qpn,
+        /// The one that its completion says.
+        found: Option<Qpn>,
+    },
+    /// How often a shared receive queue told that its limit was reached.
+    Limit {
+        /// How often it should have.
+        expected: u32,
+        /// How often it did.
+        found: u32,
+    },
+    /// A packet was not dropped for this reason.
+    NotDropped(DropReason),
     /// How often the responder's memory was flushed.
     Flushed {
         /// How often it was asked for.
@@ -119,6 +142,8 @@ impl fmt::Display for Failure {
             Self::Memory(error) => error.fmt(f),
             Self::Qp(error) => error.fmt(f),
             Self::Post(error) => error.fmt(f),
+            Self::Ah(error) => error.fmt(f),
+            Self::Srq(error) => error.fmt(f),
             Self::Byte { far, offset, expected, found } => {
                 let end = if *far { "responder" } else { "requester" };
                 write!(f, "byte {offset} at the {end} is {found:#04x}, {expected:#04x} expected")
@@ -137,6 +162,13 @@ impl fmt::Display for Failure {
             Self::Invalidated { expected, found } => {
                 write!(f, "key {found:?} invalidated, {expected:?} expected")
             }
+            Self::Source { expected, found } => {
+                write!(f, "a datagram from {found:?}, {expected:?} expected")
+            }
+            Self::Limit { expected, found } => {
+                write!(f, "the limit was told {found} times, {expected} expected")
+            }
+            Self::NotDropped(reason) => write!(f, "no packet dropped for {}", reason.name()),
             Self::Flushed { expected, found } => {
                 write!(f, "flushed {found} times, {expected} expected")
             }
@@ -161,20 +193,14 @@ impl fmt::Display for Failure {
 
 impl core::error::Error for Failure {}
 
-impl From<MemoryError> for Failure {
-    fn from(error: MemoryError) -> Self {
-        Self::Memory(error)
-    }
+macro_rules! from {
+    ($($error:ty => $variant:ident),*) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self::$variant(error)
+            }
+        })*
+    };
 }
 
-impl From<QpError> for Failure {
-    fn from(error: QpError) -> Self {
-        Self::Qp(error)
-    }
-}
-
-impl From<PostError> for Failure {
-    fn from(error: PostError) -> Self {
-        Self::Post(error)
-    }
-}
+from!(MemoryError => Memory, QpError => Qp, PostError => Post, AhError => Ah, SrqError => Srq);

@@ -21,9 +21,9 @@ const STUCK_NS: u64 = 1_000_000_000;
 const IDLE_TURNS: u32 = 100;
 
 /// The opcodes that are run (IBTA 9.2.1 and Annex A19), all of which are to be seen: of the reliable
-/// connection, all but the reserved ones; of the unreliable one, all.
+/// connection, all but the reserved ones; of the unreliable one and of datagrams, all.
 const fn is_served(opcode: Opcode) -> bool {
-    matches!(opcode.0, 0x00..=0x14 | 0x16 | 0x17 | 0x1c | 0x1d | 0x20..=0x2b)
+    matches!(opcode.0, 0x00..=0x14 | 0x16 | 0x17 | 0x1c | 0x1d | 0x20..=0x2b | 0x64 | 0x65)
 }
 
 #[derive(Debug)]
@@ -36,8 +36,43 @@ pub(super) struct Lab<'m, 'h, P, H> {
     pub(super) totals: Totals,
     /// What the memory of either end held at the start of the part.
     patterns: [Pattern; 2],
-    pub(super) ipv6: bool,
+    /// Requester's and responder's address.
+    pub(super) addresses: [IpAddr; 2],
     pub(super) service: Service,
+}
+
+/// A piece of memory: where it begins, and how many bytes it has.
+pub(super) type Span = (u32, u32);
+
+/// Bytes that are now, one behind the other, what others were at the other end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Moved<'a> {
+    /// Whether they are at the responder.
+    pub(super) far: bool,
+    pub(super) to: &'a [Span],
+    pub(super) from: &'a [Span],
+}
+
+impl Moved<'_> {
+    /// Where what is here now was at the other end.
+    fn source(&self, far: bool, offset: u32) -> Option<u32> {
+        if far != self.far {
+            return None;
+        }
+        let mut before = 0;
+        let index = self.to.iter().find_map(|(start, len)| {
+            let within = offset.checked_sub(*start).filter(|within| within < len);
+            let index = within.map(|within| before + within);
+            before += len;
+            index
+        })?;
+        let mut rest = index;
+        self.from.iter().find_map(|(start, len)| {
+            let at = (rest < *len).then_some(start + rest);
+            rest = rest.saturating_sub(*len);
+            at
+        })
+    }
 }
 
 /// What came of a part, requester and responder.
@@ -52,7 +87,7 @@ impl<'m, 'h, P: Port, H: Host> Lab<'m, 'h, P, H> {
             host,
             totals: Totals::default(),
             patterns: [Pattern(0); 2],
-            ipv6: false,
+            addresses: addresses(false),
             service: Service::Rc,
         })
     }
@@ -64,12 +99,8 @@ impl<'m, 'h, P: Port, H: Host> Lab<'m, 'h, P, H> {
         path_mtu: PathMtu,
         ipv6: bool,
     ) -> Result<(), Failure> {
-        (self.service, self.ipv6) = (service, ipv6);
-        let [here, there]: [IpAddr; 2] = if ipv6 {
-            [1, 2].map(|host| Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, host).into())
-        } else {
-            [1, 2].map(|host| Ipv4Addr::new(192, 0, 2, host).into())
-        };
+        (self.service, self.addresses) = (service, addresses(ipv6));
+        let [here, there] = self.addresses;
         self.near.create_qp(service)?;
         self.far.create_qp(service)?;
         let psns = [Psn::new(self.near.random()), Psn::new(self.far.random())];
@@ -87,7 +118,7 @@ impl<'m, 'h, P: Port, H: Host> Lab<'m, 'h, P, H> {
     pub(super) fn disconnect(&mut self) -> Result<(), Failure> {
         self.run_until_idle()?;
         for side in [&mut self.near, &mut self.far] {
-            side.engine.destroy_qp(side.qpn)?;
+            side.destroy_qp()?;
             if let Some(wc) = side.engine.poll_cq(side.cq) {
                 return Err(Failure::StrayCompletion(wc.status));
             }
@@ -180,6 +211,17 @@ impl<'m, 'h, P: Port, H: Host> Lab<'m, 'h, P, H> {
         Ok(())
     }
 
+    /// Compares every byte at both ends, of which some have been moved.
+    pub(super) fn check_moved(&mut self, moved: &[Moved<'_>]) -> Result<(), Failure> {
+        self.check_memory(|lab, far, offset| lab.moved(moved, far, offset))
+    }
+
+    /// What a byte is that has been moved there.
+    pub(super) fn moved(&self, moved: &[Moved<'_>], far: bool, offset: u32) -> Option<u8> {
+        let source = moved.iter().find_map(|moved| moved.source(far, offset))?;
+        Some(self.before(!far, source))
+    }
+
     /// How often an event was counted, at the requester and the responder.
     pub(super) fn counted(&self, counter: HwCounter) -> [u64; 2] {
         [&self.near, &self.far].map(|side| side.engine.counters().event(counter))
@@ -217,6 +259,15 @@ impl<'m, 'h, P: Port, H: Host> Lab<'m, 'h, P, H> {
     }
 }
 
+/// Requester's and responder's.
+fn addresses(ipv6: bool) -> [IpAddr; 2] {
+    if ipv6 {
+        [1, 2].map(|host| Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, host).into())
+    } else {
+        [1, 2].map(|host| Ipv4Addr::new(192, 0, 2, host).into())
+    }
+}
+
 /// What a completion must say. Unless it is a success only the first two mean anything.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Expected {
@@ -230,6 +281,12 @@ pub(super) struct Expected {
 }
 
 impl Expected {
+    /// A success, of which nothing more is told.
+    pub(super) const fn of(wr_id: u64, opcode: WcOpcode) -> Self {
+        let status = WcStatus::Success;
+        Self { wr_id, status, opcode, len: None, imm: None, invalidated: None }
+    }
+
     pub(super) fn check(&self, wc: Option<&Wc>) -> Result<(), Failure> {
         let wc = wc.ok_or(Failure::Stuck)?;
         if wc.wr_id != self.wr_id {

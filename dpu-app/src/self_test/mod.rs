@@ -1,13 +1,17 @@
 //! The engine against itself: a requester and a responder over a loopback wire, every byte
 //! checked. `no_std`, no allocation; what firmware runs to show that it can.
 //!
-//! - *Operations*: every one of the reliable and of the unreliable connection, at each path MTU, in
-//!   messages from none to several packets; IPv4 and IPv6 in turn.
+//! - *Operations*: every one of the reliable and of the unreliable connection and of datagrams, at
+//!   each path MTU, in messages from none to several packets; IPv4 and IPv6 in turn.
+//! - *Features*: Q_Keys, shared receives, memory windows, scatter-gather lists and inline data.
 //! - *Refusals*: what a peer may not do is answered by the right NAK and changes no byte.
 //! - *Repairs*: packets lost, and a receiver that is not ready.
-//! - *At the end*: every opcode of RC and UC was seen on the wire, and the counters add up.
+//! - *At the end*: every opcode of RC, UC and UD was seen on the wire, and the counters add up.
 
+mod datagram;
 mod failure;
+mod feature;
+mod gather;
 mod lab;
 mod memory;
 mod operation;
@@ -15,10 +19,13 @@ mod pattern;
 mod refusal;
 mod repair;
 mod report;
+mod shared;
 mod side;
 mod tap;
+mod window;
 
 pub use failure::Failure;
+pub use feature::Feature;
 pub use operation::Operation;
 pub use refusal::Refusal;
 pub use repair::Repair;
@@ -44,7 +51,7 @@ pub const COSTS: [(Operation, u32); 6] = [
 ];
 
 /// The pools that one end needs.
-pub type Pools = StaticStorage<4, 16, 16, 2, 64, 16, 16, 16>;
+pub type Pools = StaticStorage<4, 16, 16, 2, 64, 16, 16, 16, 8, 4, 1, 1>;
 
 /// What it runs on.
 pub trait Host {
@@ -89,7 +96,9 @@ pub fn run<P: Port, H: Host>(
     for (index, path_mtu) in (0u32..).zip(PathMtu::ALL) {
         let reliable = Operation::ALL.map(|operation| (Service::Rc, operation));
         let unreliable = Operation::UNRELIABLE.map(|operation| (Service::Uc, operation));
-        for (turn, (service, operation)) in (index..).zip(reliable.into_iter().chain(unreliable)) {
+        let datagrams = Operation::DATAGRAMS.map(|operation| (Service::Ud, operation));
+        let all = reliable.into_iter().chain(unreliable).chain(datagrams);
+        for (turn, (service, operation)) in (index..).zip(all) {
             lab.connect(service, path_mtu, turn % 2 == 1)?;
             operation.run(&mut lab, path_mtu, None)?;
             lab.disconnect()?;
@@ -99,6 +108,9 @@ pub fn run<P: Port, H: Host>(
         lab.connect(Service::Rc, PathMtu::Mtu4096, false)?;
         operation.run(&mut lab, PathMtu::Mtu4096, Some(each))?;
         lab.disconnect()?;
+    }
+    for feature in Feature::ALL {
+        feature.run(&mut lab)?;
     }
     for refusal in Refusal::ALL {
         lab.connect(Service::Rc, PathMtu::Mtu1024, false)?;

@@ -3,10 +3,11 @@
 use core::fmt;
 
 use heapless::Vec;
-use roce_codec::ib::{PathMtu, RKey};
+use roce_codec::ib::{PathMtu, RKey, Service};
 use roce_dataplane::port::Port;
-use roce_engine::{Placement, Selectivity, WcOpcode, WcStatus, WrOpcode};
+use roce_engine::{Access, Placement, Selectivity, WcOpcode, WcStatus, WrOpcode};
 
+use super::datagram::{AREA, area};
 use super::lab::{Expected, Lab};
 use super::side::{Side, VA};
 use super::{Failure, Host, Report};
@@ -61,13 +62,13 @@ struct Piece {
 }
 
 /// Messages of these lengths, one behind the other with gaps that nothing may touch, at other
-/// alignments here than there.
-fn pieces(lengths: [u32; MESSAGES]) -> [Piece; MESSAGES] {
-    let (mut near, mut far) = (3, 5);
+/// alignments here than there. The responder puts `area` bytes in front of each.
+fn pieces(lengths: [u32; MESSAGES], area: u32) -> [Piece; MESSAGES] {
+    let (mut near, mut far) = (3, 5 + area);
     lengths.map(|len| {
         let piece = Piece { near, far, len };
         near += len + 2;
-        far += len + 5;
+        far += len + 5 + area;
         piece
     })
 }
@@ -90,6 +91,9 @@ impl Operation {
     /// What an unreliable connection has (IBTA 9.8.2).
     pub const UNRELIABLE: [Self; 4] =
         [Self::Write, Self::WriteWithImm, Self::Send, Self::SendWithImm];
+
+    /// What datagrams have (IBTA 9.8.3).
+    pub const DATAGRAMS: [Self; 2] = [Self::Send, Self::SendWithImm];
 
     /// By its usual name.
     #[must_use]
@@ -117,7 +121,12 @@ impl Operation {
         each: Option<u32>,
     ) -> Result<(), Failure> {
         let mtu = path_mtu.bytes();
-        let edges = [0, 1, mtu - 1, mtu, mtu + 1, 2 * mtu, 3 * mtu + 5];
+        let (edges, area) = if lab.service == Service::Ud {
+            // Each is a packet.
+            ([0, 1, mtu / 2, 3, mtu - 1, mtu, 66], AREA)
+        } else {
+            ([0, 1, mtu - 1, mtu, mtu + 1, 2 * mtu, 3 * mtu + 5], 0)
+        };
         let lengths = each.map_or(edges, |len| [len; MESSAGES]);
         for side in [&mut lab.near, &mut lab.far] {
             (side.spent, side.packets) = (0, 0);
@@ -125,7 +134,7 @@ impl Operation {
         let (messages, bytes) = match self {
             Self::FetchAdd | Self::CompareSwap => self.atomics(lab)?,
             Self::AtomicWrite => self.atomic_writes(lab)?,
-            _ => self.messages(lab, pieces(lengths))?,
+            _ => self.messages(lab, pieces(lengths, area), area)?,
         };
         lab.totals.messages += messages;
         lab.totals.bytes += u64::from(bytes);
@@ -133,7 +142,8 @@ impl Operation {
             let each = side.spent.checked_div(u64::from(side.packets)).unwrap_or(0);
             u32::try_from(each).unwrap_or(u32::MAX)
         });
-        let (service, ipv6, packets) = (lab.service, lab.ipv6, lab.near.packets);
+        let [here, _] = lab.addresses;
+        let (service, ipv6, packets) = (lab.service, here.is_ipv6(), lab.near.packets);
         lab.host.passed(&Report::Operation {
             operation: self,
             service,
@@ -182,6 +192,7 @@ impl Operation {
         self,
         lab: &mut Lab<'_, '_, P, H>,
         pieces: [Piece; MESSAGES],
+        area_len: u32,
     ) -> Result<(u32, u32), Failure> {
         let imm = |wr_id: u32| 0xa1b2_c300 | wr_id;
         let mut bytes = 0;
@@ -190,12 +201,14 @@ impl Operation {
         for (wr_id, piece) in (0u32..).zip(pieces) {
             bytes += piece.len;
             if self == Self::SendWithInvalidate {
-                doomed.push(lab.far.register_doomed()?).map_err(|_| Failure::Stuck)?;
+                let mr = lab.far.register(8, Access::REMOTE_WRITE | Access::REMOTE_INVALIDATE)?;
+                doomed.push(mr.rkey).map_err(|_| Failure::Stuck)?;
             }
             if self.received().is_some() {
                 // A WRITE's receive has no memory.
-                let len = if self.is_send() { piece.len } else { 0 };
-                lab.far.post_recv((100 + wr_id).into(), lab.far.sge(piece.far, len))?;
+                let len = if self.is_send() { area_len + piece.len } else { 0 };
+                let sge = lab.far.sge(piece.far - area_len, len);
+                lab.far.post_recv((100 + wr_id).into(), sge)?;
             }
             let (va, rkey) = (Side::<P>::va(piece.far), lab.far.mr.rkey);
             let opcode = match self {
@@ -237,8 +250,12 @@ impl Operation {
             if let Some(opcode) = self.received() {
                 let imm = self.has_imm().then_some(imm(wr_id));
                 let (wr_id, invalidated) = (u64::from(100 + wr_id), keys.next().copied());
-                Expected { wr_id, opcode, len: Some(piece.len), imm, invalidated, ..expected }
-                    .check(far.get(at))?;
+                let len = Some(area_len + piece.len);
+                Expected { wr_id, opcode, len, imm, invalidated, ..expected }.check(far.get(at))?;
+                let source = far.get(at).and_then(|wc| wc.src_qp);
+                if area_len > 0 && source != Some(lab.near.qpn) {
+                    return Err(Failure::Source { expected: lab.near.qpn, found: source });
+                }
             }
         }
         for rkey in doomed {
@@ -249,7 +266,17 @@ impl Operation {
             return Err(Failure::Flushed { expected: count, found: flushed });
         }
         let written_far = self != Self::Read;
+        let areas = pieces.map(|piece| area(lab.addresses, piece.len, self.has_imm()));
         lab.check_memory(|lab, far, offset| {
+            if far && area_len > 0 {
+                let within =
+                    |piece: &Piece| usize::try_from((offset + AREA).checked_sub(piece.far)?).ok();
+                let mut all = pieces.iter().zip(&areas);
+                let byte = all.find_map(|(piece, area)| area.get(within(piece)?).copied());
+                if byte.is_some() {
+                    return byte;
+                }
+            }
             pieces.iter().find_map(|piece| {
                 let (here, there) =
                     if far { (piece.far, piece.near) } else { (piece.near, piece.far) };

@@ -98,35 +98,44 @@ impl Refusal {
 
     /// Runs it on the connection that there is, which ends.
     pub(super) fn run<P: Port, H: Host>(self, lab: &mut Lab<'_, '_, P, H>) -> Result<(), Failure> {
-        let (opcode, len) = self.request(lab);
+        let request = self.request(lab);
         let receives = u32::from(self == Self::TooLong);
         if receives > 0 {
             lab.far.post_recv(100, lab.far.sge(0, 64))?;
         }
-        // Behind the request stands one that would be granted.
-        lab.near.post_send(0, opcode, lab.near.sge(0, len))?;
-        lab.near.post_send(1, write(Side::<P>::va(0), lab.far.mr.rkey), lab.near.sge(0, 8))?;
-        let [near, far] = lab.run([2, receives])?;
-        let (status, opcode) = (self.status(), WcOpcode::RdmaWrite);
-        let expected =
-            Expected { wr_id: 0, status, opcode, len: None, imm: None, invalidated: None };
-        let flushed = Expected { wr_id: 1, status: WcStatus::WrFlush, ..expected };
-        expected.check(near.first())?;
-        flushed.check(near.get(1))?;
-        if receives > 0 {
-            Expected { wr_id: 100, status: WcStatus::LocalLength, ..expected }
-                .check(far.first())?;
-        }
-        lab.near.check_state(QpState::Error)?;
-        lab.far.check_state(QpState::Error)?;
-        let told = Event::RequestRefused { qp: lab.far.qpn, code: self.code() };
-        let mut events = core::iter::from_fn(|| lab.far.engine.poll_event());
-        if !events.any(|event| event == told) {
-            return Err(Failure::NotRefused(self.code()));
-        }
+        refused(lab, request, receives, (self.code(), self.status()))?;
         lab.check_memory(|_, _, _| None)?;
-        lab.totals.refusals += 1;
         lab.host.passed(&Report::Refusal(self));
         Ok(())
     }
+}
+
+/// Asks for what has to be refused, by the length and by that code and status; the connection ends.
+/// The receives that there are end with it.
+pub(super) fn refused<P: Port, H: Host>(
+    lab: &mut Lab<'_, '_, P, H>,
+    (opcode, len): (WrOpcode, u32),
+    receives: u32,
+    (code, status): (NakCode, WcStatus),
+) -> Result<(), Failure> {
+    // Behind the request stands one that would be granted.
+    lab.near.post_send(0, opcode, lab.near.sge(0, len))?;
+    lab.near.post_send(1, write(Side::<P>::va(0), lab.far.mr.rkey), lab.near.sge(0, 8))?;
+    let [near, far] = lab.run([2, receives])?;
+    let expected = Expected { status, ..Expected::of(0, WcOpcode::RdmaWrite) };
+    let flushed = Expected { wr_id: 1, status: WcStatus::WrFlush, ..expected };
+    expected.check(near.first())?;
+    flushed.check(near.get(1))?;
+    if receives > 0 {
+        Expected { wr_id: 100, status: WcStatus::LocalLength, ..expected }.check(far.first())?;
+    }
+    lab.near.check_state(QpState::Error)?;
+    lab.far.check_state(QpState::Error)?;
+    let told = Event::RequestRefused { qp: lab.far.qpn, code };
+    let mut events = core::iter::from_fn(|| lab.far.engine.poll_event());
+    if !events.any(|event| event == told) {
+        return Err(Failure::NotRefused(code));
+    }
+    lab.totals.refusals += 1;
+    Ok(())
 }

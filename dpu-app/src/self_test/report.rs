@@ -2,7 +2,7 @@
 
 use roce_codec::ib::{Opcode, PathMtu, Service};
 
-use super::{Operation, Refusal, Repair};
+use super::{Feature, Operation, Refusal, Repair};
 
 /// A part that went well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub enum Report {
     Operation {
         /// Which one.
         operation: Operation,
-        /// RC or UC.
+        /// RC, UC or UD.
         service: Service,
         /// The path MTU.
         path_mtu: PathMtu,
@@ -30,6 +30,8 @@ pub enum Report {
         /// aside. 0 where nothing counts them.
         instructions: [u32; 2],
     },
+    /// A feature.
+    Feature(Feature),
     /// A refusal.
     Refusal(Refusal),
     /// A repair.

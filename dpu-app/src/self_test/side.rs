@@ -2,13 +2,14 @@
 
 use core::net::IpAddr;
 
-use roce_codec::ib::{PKey, PathMtu, Psn, Qpn, RKey, RnrTimer, Service};
+use roce_codec::ib::{PKey, PathMtu, Psn, QKey, Qpn, RnrTimer, Service};
 use roce_codec::net::{MacAddr, flow_label_from_qpns, source_port_from_flow_label};
 use roce_dataplane::poll::{OneNeighbour, turn};
 use roce_dataplane::port::Port;
 use roce_engine::{
     Access, Addr, Config, Cq, Engine, Entropy, Instant, ModifyQp, Mr, MrAttr, NextHop, Path, Pd,
-    QpInit, QpState, RecvWr, RtrAttr, RtsAttr, SeededEntropy, SendWr, Sge, WrOpcode,
+    QpInit, QpState, RecvWr, RtrAttr, RtsAttr, SeededEntropy, SendWr, Sge, Srq, UdAddress,
+    WrOpcode,
 };
 
 use super::memory::Memory;
@@ -21,6 +22,11 @@ const DEPTH: u32 = 16;
 pub(super) const VA: u64 = 0x10_0000_0000;
 /// Packets in flight: fewer than the wire has room for.
 const WINDOW: u32 = 16;
+/// Elements of a work request's list, each way, and bytes of inline data.
+const SGES: u8 = 4;
+const INLINE: u16 = 100;
+/// The Q_Key of datagrams.
+const QKEY: QKey = QKey(0x0bad_cafe);
 /// 4.096 µs · 2⁶.
 const TIMEOUT: u8 = 6;
 /// The receiver asks for 10 µs.
@@ -33,16 +39,21 @@ pub(super) struct Side<'m, P> {
     pub(super) memory: Memory<'m>,
     pub(super) cq: Cq,
     pub(super) qpn: Qpn,
+    service: Service,
     /// All of the memory, with all rights.
     pub(super) mr: Mr,
     /// The same, with no right for peers.
     pub(super) private: Mr,
     pub(super) random: SeededEntropy,
+    /// Where the next queue pair has its receives from, if not from itself.
+    pub(super) srq: Option<Srq>,
+    /// The peer of a datagram queue pair.
+    pub(super) to: Option<UdAddress>,
+    pub(super) pd: Pd,
     /// Instructions in turns that did something, port aside, and packets in them.
     pub(super) spent: u64,
     pub(super) packets: u32,
     hop: OneNeighbour,
-    pd: Pd,
 }
 
 impl<'m, P: Port> Side<'m, P> {
@@ -69,13 +80,16 @@ impl<'m, P: Port> Side<'m, P> {
             memory: Memory::new(end.memory),
             cq,
             qpn: Qpn::new(0),
+            service: Service::Rc,
             mr,
             private,
             random,
+            srq: None,
+            to: None,
+            pd,
             spent: 0,
             packets: 0,
             hop: OneNeighbour(neighbour),
-            pd,
         })
     }
 
@@ -89,25 +103,34 @@ impl<'m, P: Port> Side<'m, P> {
         Sge { va: Self::va(offset), len, lkey: self.mr.lkey }
     }
 
-    /// The R_Key of one more region, which a peer may take away.
-    pub(super) fn register_doomed(&mut self) -> Result<RKey, Failure> {
-        let attr = MrAttr {
-            pd: self.pd,
-            va: VA,
-            len: 8,
-            access: Access::REMOTE_WRITE | Access::REMOTE_INVALIDATE,
-            backing: Addr { region: 0, offset: 0 },
-        };
-        Ok(self.engine.register_mr(&attr, &mut self.random)?.rkey)
+    /// One more region: the first bytes of the memory.
+    pub(super) fn register(&mut self, len: u32, access: Access) -> Result<Mr, Failure> {
+        let backing = Addr { region: 0, offset: 0 };
+        let attr = MrAttr { pd: self.pd, va: VA, len: len.into(), access, backing };
+        Ok(self.engine.register_mr(&attr, &mut self.random)?)
     }
 
     pub(super) fn create_qp(&mut self, service: Service) -> Result<(), Failure> {
         let init = QpInit {
             max_send_wr: DEPTH,
             max_recv_wr: DEPTH,
+            max_send_sge: SGES,
+            max_recv_sge: SGES,
+            max_inline_data: INLINE,
+            srq: self.srq,
             ..QpInit::new(service, self.pd, self.cq, self.cq)
         };
         self.qpn = self.engine.create_qp(&init, &mut self.random)?;
+        self.service = service;
+        Ok(())
+    }
+
+    /// Takes the queue pair away, and the way to its peer.
+    pub(super) fn destroy_qp(&mut self) -> Result<(), Failure> {
+        self.engine.destroy_qp(self.qpn)?;
+        if let Some(to) = self.to.take() {
+            self.engine.destroy_ah(to.ah)?;
+        }
         Ok(())
     }
 
@@ -129,6 +152,15 @@ impl<'m, P: Port> Side<'m, P> {
             flow_label: 0,
             hop_limit: 64,
         };
+        if self.service == Service::Ud {
+            let ah = self.engine.create_ah(&path)?;
+            self.to = Some(UdAddress { ah, dest_qpn: peer, qkey: QKEY });
+            let init = ModifyQp::InitUd { pkey: PKey::DEFAULT, qkey: QKEY };
+            for change in [init, ModifyQp::RtrUd, ModifyQp::RtsUd { sq_psn }] {
+                self.engine.modify_qp(self.qpn, &change)?;
+            }
+            return Ok(());
+        }
         let changes = [
             ModifyQp::Init { pkey: PKey::DEFAULT, access: Access::ALL },
             ModifyQp::Rtr(RtrAttr {
@@ -159,8 +191,12 @@ impl<'m, P: Port> Side<'m, P> {
         opcode: WrOpcode,
         sge: Sge,
     ) -> Result<(), Failure> {
-        let sges = [sge];
-        let wr = SendWr::new(wr_id, opcode, &sges);
+        self.post(&SendWr::new(wr_id, opcode, &[sge]))
+    }
+
+    /// Posts a request; a datagram goes to the peer.
+    pub(super) fn post(&mut self, wr: &SendWr<'_>) -> Result<(), Failure> {
+        let wr = self.to.map_or(*wr, |to| wr.to(to));
         Ok(self.engine.post_send(self.qpn, &wr)?)
     }
 
