@@ -56,7 +56,7 @@ pub(super) fn area(addresses: [IpAddr; 2], len: u32, imm: bool) -> [u8; GrhArea:
 }
 
 /// A datagram with a Q_Key that the queue pair does not have is dropped and counted; the receive is
-/// there for the next one (IBTA 9.6.1.3.1).
+/// there for the next one (IBTA 9.6.1.4).
 pub(super) fn wrong_qkey<P: Port, H: Host>(lab: &mut Lab<'_, '_, P, H>) -> Result<(), Failure> {
     let dropped = |lab: &Lab<'_, '_, P, H>| lab.far.engine.counters().dropped(DropReason::QKey);
     lab.connect(Service::Ud, PathMtu::Mtu1024, true)?;

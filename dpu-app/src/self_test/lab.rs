@@ -228,7 +228,7 @@ impl<'m, 'h, P: Port, H: Host> Lab<'m, 'h, P, H> {
     }
 
     /// What must hold at the end.
-    pub(super) fn finish(mut self) -> Result<Totals, Failure> {
+    pub(super) fn finish(&mut self) -> Result<Totals, Failure> {
         for side in [&self.near, &self.far] {
             let counters = side.engine.counters();
             let accounted = counters.acted_on + counters.dropped_total();
