@@ -10,6 +10,7 @@ use super::os;
 use super::platform::Host;
 use super::poll_loop::{PollLoop, User};
 use super::stage::{Stage, StageArgs};
+use super::stats::Sessions;
 use crate::service::cm::{AnySession, CmServiceError, CmServices, End, Gsi};
 use crate::service::{Context, Platform, Queues};
 
@@ -63,7 +64,13 @@ pub(super) fn run_client(
     }
     poll.host.release_route(route);
     let PollLoop { engine, mut stack, unresolved, .. } = poll;
-    let counted = stage.strike(&mut stack, engine.counters(), Some(cm.counters()), unresolved, 1);
+    let counted = stage.strike(
+        &mut stack,
+        engine.counters(),
+        Some(cm.counters()),
+        unresolved,
+        Sessions::own(result.is_ok()),
+    );
     result.and(counted)
 }
 

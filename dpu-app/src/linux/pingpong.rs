@@ -12,6 +12,7 @@ use super::os;
 use super::platform::Host;
 use super::poll_loop::{PollLoop, User};
 use super::stage::{Stage, StageArgs};
+use super::stats::Sessions;
 use crate::service::pingpong::{
     Address, Client, DEFAULT_PATH_MTU, DEFAULT_PORT, DONE, Options, Transport,
 };
@@ -120,7 +121,13 @@ pub(crate) fn pingpong(args: &PingpongArgs) -> Result<()> {
     let result = run(args, at, &mut client, &mut poll);
     client.close(&mut poll.context());
     let PollLoop { engine, mut stack, unresolved, .. } = poll;
-    let counted = args.stage.strike(&mut stack, engine.counters(), None, unresolved, 1);
+    let counted = args.stage.strike(
+        &mut stack,
+        engine.counters(),
+        None,
+        unresolved,
+        Sessions::own(result.is_ok()),
+    );
     result.with_context(|| format!("{at}")).and(counted)
 }
 

@@ -94,7 +94,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<()> {
 
     let unresolved = run(args, &mut server, &mut stack);
     let gsi = server.gsi_counters();
-    args.stage.strike(&mut stack, server.engine.counters(), gsi, unresolved, server.served)
+    args.stage.strike(&mut stack, server.engine.counters(), gsi, unresolved, server.sessions)
 }
 
 /// The poll loop; says how many packets were not sent for want of a neighbour.
@@ -105,7 +105,7 @@ fn run(args: &ServeArgs, server: &mut Server<'_>, stack: &mut Stack) -> u64 {
     let mut unresolved = 0;
     let mut busy_until = clock.now();
     let mut tcp_due = clock.now();
-    while !os::stop_requested() && last_client.is_none_or(|last| server.served < last) {
+    while !os::stop_requested() && last_client.is_none_or(|last| server.sessions.served < last) {
         let now = clock.now();
         let Server { engine, host, .. } = server;
         let turn = turn(engine, stack, &host.memory, &host.neighbours, now);

@@ -14,6 +14,7 @@ use super::log::say;
 use super::os;
 use super::platform::Host;
 use super::service_spec::ServiceSpec;
+use super::stats::Sessions;
 use crate::service::cm::{CmService, CmServices, Gsi, GsiCounters, SessionSlot};
 use crate::service::{Context, Platform, Queues, SessionError, session_of};
 
@@ -40,8 +41,7 @@ pub(crate) struct Server<'s> {
     /// What is reached by the connection manager, if anything is.
     cm: Option<CmServices<'s>>,
     next_id: u32,
-    /// Clients that have come and gone.
-    pub(crate) served: u64,
+    pub(crate) sessions: Sessions,
     polls: Vec<libc::pollfd>,
 }
 
@@ -79,7 +79,7 @@ impl<'s> Server<'s> {
             clients: Vec::new(),
             cm: None,
             next_id: 1,
-            served: 0,
+            sessions: Sessions::default(),
             polls: Vec::new(),
         })
     }
@@ -205,7 +205,8 @@ impl<'s> Server<'s> {
         let Some(cm) = &mut self.cm else { return false };
         let any = cm.poll(context!(self, now));
         while let Some(end) = cm.poll_end() {
-            self.served += 1;
+            self.sessions.served += 1;
+            self.sessions.failed += u64::from(end.error.is_some());
             say(format_args!("{end}"));
         }
         any
@@ -275,7 +276,8 @@ impl<'s> Server<'s> {
         let client = self.clients.swap_remove(index);
         let (service, peer, session) = (client.service, client.peer, &client.session);
         // Whoever got no queue pair was no client.
-        self.served += u64::from(session.regions().next().is_some());
+        self.sessions.served += u64::from(session.regions().next().is_some());
+        self.sessions.failed += u64::from(!matches!(end, End::Done | End::Stopped));
         let count = match (session.reported_iterations(), session.messages()) {
             (Some(count), _) => format!(", {count} iterations"),
             (None, 0) => String::new(),

@@ -17,7 +17,7 @@ use super::interface;
 use super::log::say;
 use super::platform::Host;
 use super::recorder::Recorder;
-use super::stats::Stats;
+use super::stats::{Sessions, Stats};
 use super::wire::{PortSpec, Stack, Wire};
 use crate::service::cm::GsiCounters;
 
@@ -106,7 +106,7 @@ impl StageArgs {
         engine: &Counters,
         gsi: Option<&GsiCounters>,
         unresolved: u64,
-        sessions: u64,
+        sessions: Sessions,
     ) -> Result<()> {
         let stats = Stats::new(engine, gsi, stack, unresolved, sessions);
         say(format_args!("{}", stats.text()));

@@ -22,7 +22,23 @@ pub(crate) struct Stats {
     wire: PortCounters,
     faults: Option<[FaultCounts; 2]>,
     unresolved: u64,
-    sessions: u64,
+    sessions: Sessions,
+}
+
+/// Clients that have come and gone, or whom we were one of.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sessions {
+    /// All that were one.
+    pub(crate) served: u64,
+    /// Sessions that ended before their time, those of who was no client included.
+    pub(crate) failed: u64,
+}
+
+impl Sessions {
+    /// Ourselves.
+    pub(crate) const fn own(ok: bool) -> Self {
+        Self { served: 1, failed: !ok as u64 }
+    }
 }
 
 impl Stats {
@@ -31,7 +47,7 @@ impl Stats {
         gsi: Option<&GsiCounters>,
         stack: &Stack,
         unresolved: u64,
-        sessions: u64,
+        sessions: Sessions,
     ) -> Self {
         Self {
             engine: engine.clone(),
@@ -71,7 +87,8 @@ impl Stats {
                 "tx_dropped": self.wire.tx_dropped,
                 "tx_full": self.wire.tx_full,
             },
-            "sessions": self.sessions,
+            "sessions": self.sessions.served,
+            "sessions_failed": self.sessions.failed,
         });
         if let Some(gsi) = self.gsi {
             let mads = gsi.by_name().map(|(name, count)| (name.to_owned(), count.into()));
@@ -87,12 +104,13 @@ impl Stats {
     pub(crate) fn text(&self) -> String {
         let mut text = format!(
             "clients served: {}\nframes received: {} ({} acted on, {} dropped), sent: {}",
-            self.sessions,
+            self.sessions.served,
             self.engine.received,
             self.engine.acted_on,
             self.engine.dropped_total(),
             self.port.tx_frames,
         );
+        line(&mut text, "sessions", [("failed", self.sessions.failed)].into_iter());
         let drops =
             DropReason::ALL.iter().map(|reason| (reason.name(), self.engine.dropped(*reason)));
         line(&mut text, "dropped", drops);

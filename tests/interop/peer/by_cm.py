@@ -115,6 +115,23 @@ def asked():
     ]
 
 
+def lossy():
+    """2 % loss each way, long enough for ten losses in each direction. The timeout of a guest's connection is RDMA CM's,
+    0.3 s at the newer kernel and 2 s at the stock one, and that of a MAD 4 s: so few rows, and programs that have many
+    messages outstanding, where a later packet tells of a loss. Of ours, -u is what both sides have."""
+    sixteen = ("-t", "16")
+    return [
+        Scenario("newer-cm-loss-read_bw", "veth", (Client("read_bw", 1024, 1024, "ipv6", 700),),
+                 LOSS.format(seed=91), 120, kernel="newer"),
+        Scenario("newer-cm-loss-send_bw", "tap", (Client("send_bw", 1024, 1024, "ipv6", 1500),),
+                 LOSS.format(seed=92), 120, kernel="newer"),
+        _ours("loss-write_bw", "veth", Perf("write_bw", 1024, 1024, "ipv4", 1500, perf.TIMEOUT, ours=sixteen),
+              fault=LOSS.format(seed=93), seconds=120),
+        _ours("loss-atomic_bw", "tap", Perf("atomic_bw", 1024, 8, "ipv4", 700, perf.TIMEOUT, ours=sixteen),
+              fault=LOSS.format(seed=94), seconds=120),
+    ]
+
+
 def _every(name, kind):
     """Each program from the stock guest over IPv4, and from the newer one over IPv6."""
     scenarios = []

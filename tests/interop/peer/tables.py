@@ -15,6 +15,7 @@ TABLES = (
     rdma_cm.lossy,
     by_cm.served,
     by_cm.asked,
+    by_cm.lossy,
     pingpong.both_ways,
     pingpong.lossy,
     perftest.newer,

@@ -5,7 +5,7 @@ import struct
 import tempfile
 import unittest
 
-from . import exchange, icrc, judge, messages, perftest, pingpong, replay, scenario, tables, wire
+from . import by_cm, exchange, icrc, judge, messages, perftest, pingpong, replay, scenario, tables, wire
 
 CAPTURES = os.path.join(os.path.dirname(__file__), "..", "..", "captures")
 
@@ -300,6 +300,34 @@ class Exchange(unittest.TestCase):
         self.assertEqual((pair.client.qpn, pair.client.psn, str(pair.client.address)), (0x11, 0x7D6A2B, "10.78.2.2"))
         self.assertEqual((pair.server.qpn, pair.server.psn, str(pair.server.address)), (0x9A0004, 1, "fd78:1::1"))
         self.assertEqual(pingpong.PingPong.pairs(talk[1:]), [])
+
+
+class ByCm(unittest.TestCase):
+    """Between two rxe: an rping, two connections of ucmatose, and udaddy, which has none."""
+
+    def test_pairs(self):
+        captured = frames("rxe-cm.pcap")
+        pairs = by_cm.pairs(captured)
+        self.assertEqual(len(pairs), 3)
+        packets = [packet for packet in (wire.roce(frame) for _, frame, _ in captured) if packet and packet.qpn != 1]
+        for pair in pairs:
+            # The first packet of either side to the other has the PSN that the MADs said.
+            for ours, theirs in ((pair.client, pair.server), (pair.server, pair.client)):
+                first = next(packet for packet in packets if (packet.destination, packet.qpn) ==
+                             (theirs.address, theirs.qpn) and packet.syndrome is None)
+                self.assertEqual((first.source, first.psn), (ours.address, ours.psn))
+
+    def test_what_carries_the_exchange_is_left_out(self):
+        captured = frames("rxe-cm.pcap")
+        first = by_cm.pairs(captured)[0].server
+        at, frame = next((at, frame) for at, (_, frame, _) in enumerate(captured)
+                         if wire.roce(frame) and (wire.roce(frame).destination, wire.roce(frame).qpn) ==
+                         (first.address, first.qpn) and wire.roce(frame).opcode == 0x04)
+        packet = wire.roce(frame)
+        self.assertEqual(packet.payload_end - packet.payload_offset, 16)
+        said = frame[:packet.payload_offset] + b"6.06".ljust(16, b"\0") + frame[packet.payload_end:]
+        captured[at] = (0, said, len(said))
+        self.assertEqual(len(by_cm.pairs(captured)), 2)
 
 
 class Judgement(unittest.TestCase):

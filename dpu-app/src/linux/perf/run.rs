@@ -19,6 +19,7 @@ use crate::linux::log::say;
 use crate::linux::os;
 use crate::linux::platform::Host;
 use crate::linux::stage::Stage;
+use crate::linux::stats::Sessions;
 use crate::linux::wire::Stack;
 use crate::service::cm::Gsi;
 use crate::service::perftest::Form;
@@ -105,12 +106,18 @@ pub(super) fn measure(cli: &PerfCli, job: &Job) -> Result<(), Failure> {
         let path_mtu = client.path_mtu();
         println!("{}", report::json(job, &at.to_string(), path_mtu, &perf.rows));
     }
-    if let Some(Carrier::Cm(mut cm, _)) = carrier {
-        perf.disconnect(&mut cm, &mut client);
-    }
+    let gsi = match carrier {
+        Some(Carrier::Cm(mut cm, _)) => {
+            perf.disconnect(&mut cm, &mut client);
+            Some(*cm.counters())
+        }
+        _ => None,
+    };
     client.close(&mut perf.context());
     let Perf { engine, unresolved, .. } = perf;
-    let counted = cli.stage.strike(&mut stack, engine.counters(), None, unresolved, 1);
+    let sessions = Sessions::own(result.is_ok());
+    let counted =
+        cli.stage.strike(&mut stack, engine.counters(), gsi.as_ref(), unresolved, sessions);
     result.map_err(|error| Failure::Run(error.context(at)))?;
     counted.map_err(Failure::Run)
 }

@@ -14,7 +14,9 @@ use super::super::session::MAX_QPS;
 use super::error::ClientError;
 use super::job::Job;
 use super::session::Client;
-use crate::service::cm::{CmServiceError, Connection, ConnectionAttr, Gsi, Notice, What};
+use crate::service::cm::{
+    CmServiceError, Connection, ConnectionAttr, Gsi, GsiCounters, Notice, What,
+};
 use crate::service::{Context, Platform, Reply};
 
 /// Messages of the server's that wait for their turn: it has no reason for more than one.
@@ -252,6 +254,12 @@ impl<'s> ByCm<'s> {
             what => what.check()?,
         }
         Ok(())
+    }
+
+    /// What came to queue pair 1 and left it.
+    #[must_use]
+    pub const fn counters(&self) -> &GsiCounters {
+        self.gsi.counters()
     }
 
     /// Whether the server has still to answer that it is disconnected.

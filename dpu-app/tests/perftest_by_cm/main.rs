@@ -3,6 +3,8 @@
 
 #![cfg(feature = "std")]
 
+mod conversation;
+#[path = "../support/mod.rs"]
 mod support;
 
 use std::net::{IpAddr, Ipv6Addr};
