@@ -120,14 +120,17 @@ fn every_test(port: &str) {
     for (test, tcp) in tests() {
         let size = if test.is_atomic() { 8 } else { 3000 };
         let sized = if test.is_atomic() { "" } else { "-s 3000" };
-        let line = format!(
-            "{test} 192.0.2.1 --port {port}:far -p {tcp} -n 60 -m 1024 {sized} -x 192.0.2.2"
-        );
-        let result = lab.json(&line);
-        assert_eq!(result["test"], test.name());
-        assert_eq!(result["path_mtu"], 1024);
-        check(test, &result["results"][0], size, 60);
+        for how in ["-x 192.0.2.2", "-R"] {
+            let line =
+                format!("{test} 192.0.2.1 --port {port}:far -p {tcp} -n 60 -m 1024 {sized} {how}");
+            let result = lab.json(&line);
+            assert_eq!(result["test"], test.name());
+            assert_eq!(result["path_mtu"], 1024);
+            check(test, &result["results"][0], size, 60);
+        }
     }
+    let said = lab.failure(&format!("read_bw 192.0.2.1 --port {port}:far -R -p 9"), 1);
+    assert!(said.contains("nothing listens there by RDMA CM"), "{said}");
     // The table: a head and a row.
     let output =
         lab.perf(&format!("read_bw 192.0.2.1 --port {port}:far -p 18601 -n 20 -s 1K -q 3"));

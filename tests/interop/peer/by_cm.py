@@ -123,7 +123,7 @@ def lossy():
     return [
         Scenario("newer-cm-loss-read_bw", "veth", (Client("read_bw", 1024, 1024, "ipv6", 700),),
                  LOSS.format(seed=91), 120, kernel="newer"),
-        Scenario("newer-cm-loss-send_bw", "tap", (Client("send_bw", 1024, 1024, "ipv6", 1500),),
+        Scenario("newer-cm-loss-send_bw", "tap", (Client("send_bw", 1024, 1024, "ipv6", 2500),),
                  LOSS.format(seed=92), 120, kernel="newer"),
         _ours("loss-write_bw", "veth", Perf("write_bw", 1024, 1024, "ipv4", 1500, perf.TIMEOUT, ours=sixteen),
               fault=LOSS.format(seed=93), seconds=120),
