@@ -65,7 +65,7 @@ fn a_real_client() {
 #[test]
 fn a_real_server() {
     roomy(|| {
-        let wire = Box::new(LoopbackWire::<32>::new());
+        let mut wire = Box::new(LoopbackWire::<32>::new());
         let [near, _] = wire.ends(MACS);
         let mut storage = HeapStorage::new(&LIMITS);
         let mut near = Side::new(&mut storage, near, host(CLIENT), PathMtu::Mtu4096);
