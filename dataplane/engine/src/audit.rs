@@ -29,7 +29,8 @@ pub enum Discrepancy {
     RdAtomic(Qpn),
     /// A timer is armed with nothing outstanding, or not armed with something.
     Timer(Qpn),
-    /// READs and atomics to be answered: not as many as are kept with answers to come.
+    /// READs and atomics to be answered: not as many as are kept with answers to come, or the
+    /// oldest is not where it is looked for.
     Unanswered(Qpn),
     /// An answer is owed, and the queue pair is in no queue to send it.
     Silent(Qpn),

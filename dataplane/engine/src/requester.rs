@@ -259,10 +259,7 @@ impl Engine<'_> {
                 || in_window + 1 == self.config.window);
         let (pd, oldest) = (qp.pd, requester.cursor == requester.queue.head());
         let mut path = qp.path;
-        let mut way = Ok(None);
-        if let Some(to) = wqe.to {
-            way = self.address(slot, &to, &mut path, &mut bth).map(Some);
-        }
+        let way = wqe.to.map(|to| self.address(slot, &to, &mut path, &mut bth)).transpose();
         let body = self.body(pd, index, &wqe, packet.offset, packet.len);
         let body = body.map_err(|_| WcStatus::LocalProtection);
         let (deth, body) = match way.and_then(|deth| Ok((deth, body?))) {

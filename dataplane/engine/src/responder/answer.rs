@@ -114,15 +114,10 @@ impl Engine<'_> {
         if qp.responder.unanswered == 0 {
             return self.acknowledgement(slot);
         }
-        let (start, cap) =
-            (usize::from(qp.responder.replay_next), usize::from(qp.responder.replay_cap));
         let (via, mtu) = (qp.via(), qp.path_mtu);
-        let replays = self.replays_of(slot);
-        // From the slot that is replaced next, the oldest, to the newest.
-        let at = (start..cap)
-            .chain(0..start)
-            .find(|at| replays.get(*at).is_some_and(|replay| replay.next.is_some()))?;
-        let replay = *replays.get(at)?;
+        let at = self.unanswered_from(slot, qp.responder.look_from)?;
+        self.qps.get_mut(slot)?.responder.look_from = at;
+        let replay = *self.replays_of(slot).get(usize::from(at))?;
         let psn = replay.next?;
         match replay.kept {
             Kept::Nothing => None,
@@ -170,6 +165,16 @@ impl Engine<'_> {
         }
     }
 
+    /// Where the first READ or atomic is, in the order of age from `from` on, whose answers are not
+    /// all out.
+    pub(super) fn unanswered_from(&mut self, slot: u32, from: u8) -> Option<u8> {
+        let cap = self.qps.get(slot)?.responder.replay_cap;
+        let replays = self.replays_of(slot);
+        (from..cap)
+            .chain(0..from)
+            .find(|at| replays.get(usize::from(*at)).is_some_and(|replay| replay.next.is_some()))
+    }
+
     /// Whether the next packet of a READ's answer may go, as far as the rate is concerned; if not,
     /// the queue pair is woken when it may.
     fn may_read(&mut self, slot: u32, len: u32) -> bool {
@@ -187,8 +192,8 @@ impl Engine<'_> {
     }
 
     /// Notes that the answer with this PSN is out, and which one follows.
-    fn answered(&mut self, slot: u32, at: usize, psn: Psn, following: Option<Psn>) {
-        if let Some(replay) = self.replays_of(slot).get_mut(at) {
+    fn answered(&mut self, slot: u32, at: u8, psn: Psn, following: Option<Psn>) {
+        if let Some(replay) = self.replays_of(slot).get_mut(usize::from(at)) {
             replay.next = following;
             replay.answered |= following.is_none();
         }

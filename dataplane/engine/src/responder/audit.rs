@@ -15,8 +15,11 @@ impl Engine<'_> {
     pub(crate) fn audit_responder(&mut self, slot: u32) -> Result<(), Discrepancy> {
         let to_come = self.replays_of(slot).iter().filter(|replay| replay.next.is_some()).count();
         let Some(qp) = self.qps.get(slot) else { return Ok(()) };
-        let (qpn, responder) = (qp.qpn, &qp.responder);
-        if usize::from(responder.unanswered) != to_come {
+        let (qpn, from) = (qp.qpn, [qp.responder.look_from, qp.responder.replay_next]);
+        let [looked_for, oldest] = from.map(|from| self.unanswered_from(slot, from));
+        let Some(qp) = self.qps.get(slot) else { return Ok(()) };
+        let responder = &qp.responder;
+        if usize::from(responder.unanswered) != to_come || looked_for != oldest {
             return Err(Discrepancy::Unanswered(qpn));
         }
         let owes = responder.unanswered > 0 || responder.answer != Answer::None;

@@ -66,6 +66,9 @@ pub(crate) struct Responder {
     replay_next: u8,
     /// READs and atomics whose answers are not all out.
     unanswered: u8,
+    /// Where to look for the oldest of these: there it is, or behind that. To look at all that are
+    /// kept would fetch their memory for each packet.
+    look_from: u8,
 }
 
 /// The message being received.
@@ -121,6 +124,7 @@ impl Responder {
             replay_cap,
             replay_next: 0,
             unanswered: 0,
+            look_from: 0,
         }
     }
 

@@ -152,8 +152,15 @@ impl Engine<'_> {
     pub(super) fn keep(&mut self, slot: u32, replay: ReplaySlot) -> Result<(), Refusal> {
         self.check_place(slot)?;
         let Some(qp) = self.qps.get_mut(slot) else { return Err(INVALID) };
-        let at = qp.responder.replay_next;
-        qp.responder.replay_next = (at + 1) % qp.responder.replay_cap.max(1);
+        let responder = &mut qp.responder;
+        let at = responder.replay_next;
+        responder.replay_next = (at + 1) % responder.replay_cap.max(1);
+        if responder.unanswered == 0 {
+            responder.look_from = at;
+        } else if responder.look_from == at {
+            // What was here is forgotten, and what comes here is the newest.
+            responder.look_from = responder.replay_next;
+        }
         let Some(place) = self.replays_of(slot).get_mut(usize::from(at)) else {
             return Err(INVALID);
         };
@@ -268,6 +275,7 @@ impl Engine<'_> {
     fn unanswered_again(&mut self, slot: u32, was_answered: bool) {
         if was_answered && let Some(qp) = self.qps.get_mut(slot) {
             qp.responder.unanswered += 1;
+            qp.responder.look_from = qp.responder.replay_next;
         }
         self.ready.push(Class::Data, slot);
     }
