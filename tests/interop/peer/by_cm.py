@@ -102,6 +102,10 @@ def served():
         *_every("cm", Client),
         Scenario("cm-write_bw-four-qps", "tap", (Client("write_bw", size=3000, options=("-q", "4", "-t", "5")),)),
         Scenario("cm-send_bw-two-qps", "veth", (Client("send_bw", size=3000, options=("-q", "2", "-t", "5")),)),
+        Scenario("cm-four-programs-at-once", "veth",
+                 tuple(Client(program, 1024, 4096, iterations=100) for program in PROGRAMS[:4]), together=True),
+        Scenario("cm-client-killed", "veth", (Client("write_bw", 1024, 65536, iterations=100000, killed=True),
+                                              Client("write_bw", 1024, 65536, iterations=10))),
         Scenario("cm-regular-pairs", "veth", (Regular("read_bw", size=3000),)),
     ]
 
