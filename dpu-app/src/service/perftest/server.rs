@@ -49,7 +49,7 @@ const QUIET_TIMEOUTS: u64 = 16;
 /// What our connection manager says of us; the client's timeout allows for it.
 const ACK_DELAY: Timeout = CmConfig::new(CaGuid(0)).ack_delay;
 
-/// See the [module](self).
+/// One client with `-R`: its connections, and the [`Session`] they are of.
 #[derive(Debug)]
 pub struct Server {
     service: ServiceId,

@@ -20,7 +20,7 @@ enum Role {
     Client,
 }
 
-/// See the [module](self).
+/// Either side of one connection.
 #[derive(Debug)]
 pub struct Session {
     role: Role,

@@ -28,7 +28,8 @@ const MOST_TIMES_AGAIN: u32 = 30;
 /// The session of our work requests; queue pair 1 has 0, and the run's go by their queue pairs.
 const NUMBER: u32 = 1;
 
-/// See the [module](self). It is to be ended with [`ByCm::close`].
+/// What carries a client's exchange with `-R`, and connects its queue pairs. It is to be ended with
+/// [`ByCm::close`].
 #[derive(Debug)]
 pub struct ByCm<'s> {
     gsi: Gsi<'s>,

@@ -9,8 +9,8 @@ use super::super::message::{Form, MessageKind};
 pub enum ClientProgress {
     /// There is more to be said.
     Continues,
-    /// The queue pairs are to be connected by RDMA CM, and then
-    /// [`Client::joined`](super::Client::joined) called.
+    /// The queue pairs are to be connected by RDMA CM:
+    /// [`ByCm::connect_pairs`](super::ByCm::connect_pairs).
     Connects,
     /// A run begins.
     Runs,
