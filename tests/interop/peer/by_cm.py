@@ -120,20 +120,21 @@ def asked():
 
 
 def lossy():
-    """2 % loss each way, long enough for ten losses in each direction. The timeout of a guest's connection is RDMA CM's,
-    0.3 s at the newer kernel and 2 s at the stock one, and that of a MAD 4 s: so few rows, and programs that have many
-    messages outstanding, where a later packet tells of a loss. Of ours, -u is what both sides have."""
-    sixteen = ("-t", "16")
-    return [
-        Scenario("newer-cm-loss-read_bw", "veth", (Client("read_bw", 1024, 1024, "ipv6", 700),),
-                 LOSS.format(seed=91), 120, kernel="newer"),
-        Scenario("newer-cm-loss-send_bw", "tap", (Client("send_bw", 1024, 1024, "ipv6", 2500),),
-                 LOSS.format(seed=92), 120, kernel="newer"),
-        _ours("loss-write_bw", "veth", Perf("write_bw", 1024, 1024, "ipv4", 1500, perf.TIMEOUT, ours=sixteen),
-              fault=LOSS.format(seed=93), seconds=120),
-        _ours("loss-atomic_bw", "tap", Perf("atomic_bw", 1024, 8, "ipv4", 700, perf.TIMEOUT, ours=sixteen),
-              fault=LOSS.format(seed=94), seconds=120),
-    ]
+    """Every program at 2 % loss each way, long enough for ten losses in each direction, as of perftest without -R.
+
+    The timeout of a guest's connection is RDMA CM's, 0.3 s at the newer kernel and 2 s at the stock one, so that it is
+    the newer guest that asks. Of ours, -u is what both sides have."""
+    iterations = {"write_bw": 2500, "send_bw": 2500, "write_lat": 600, "send_lat": 600}
+    scenarios = []
+    for number, program in enumerate(PROGRAMS):
+        of_theirs = Client(program, 1024, 1024, "ipv6", iterations.get(program, 900))
+        scenarios.append(Scenario(f"newer-cm-loss-{program}", ATTACHMENTS[number % 2], (of_theirs,),
+                                  LOSS.format(seed=number + 91), 120, kernel="newer"))
+        depth = ("-t", "16") if program.endswith("bw") else ()
+        of_ours = Perf(program, 1024, 1024, "ipv4", iterations.get(program, 900), perf.TIMEOUT, ours=depth)
+        scenarios.append(_ours(f"loss-{program}", ATTACHMENTS[(number + 1) % 2], of_ours,
+                               fault=LOSS.format(seed=number + 111), seconds=120))
+    return scenarios
 
 
 def _every(name, kind):
