@@ -13,7 +13,7 @@ use crate::ib::{
 };
 use crate::icrc::{Icrc, IcrcVerdict, NotCheckable};
 use crate::net::{EtherType, MacAddr, VlanTag, extension_name};
-use crate::{EmitError, Frame, Layer, NativeFrame, ParseError, Transport};
+use crate::{EmitError, Frame, Layer, NativeFrame, ParseError, Transport, TransportBuilder};
 
 /// What `{=u64}` takes of a length.
 fn wide(len: usize) -> u64 {
@@ -100,6 +100,20 @@ impl Format for Transport<'_> {
         if let Some(aeth) = self.aeth() {
             write!(f, ", {}, MSN {}", aeth.syndrome, aeth.msn);
         }
+    }
+}
+
+/// As a [`Transport`], without what its extension headers say.
+impl Format for TransportBuilder<'_> {
+    fn format(&self, f: Formatter<'_>) {
+        write!(
+            f,
+            "{} to QP {}, PSN {}, {=u64} bytes",
+            self.bth.opcode,
+            self.bth.dest_qp,
+            self.bth.psn,
+            wide(self.payload_len)
+        );
     }
 }
 

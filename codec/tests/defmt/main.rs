@@ -19,6 +19,7 @@ use roce_codec::icrc::{Icrc, IcrcVerdict, NotCheckable};
 use roce_codec::net::{Ecn, EtherType, Ethernet, Ip, Ipv4, Ipv6, MacAddr, Udp, VlanStack, VlanTag};
 use roce_codec::{
     Crc, Crc32, EmitError, Frame, FrameBuilder, Layer, NibbleTable, ParseError, SmallTable, Start,
+    TransportBuilder,
 };
 
 fn logged(value: &impl defmt::Format) -> String {
@@ -206,6 +207,8 @@ fn a_frame_is_one_line() {
         line(&mut builder, b""),
         "RC_ACKNOWLEDGE to QP 0x000011, PSN 0x000007, 0 bytes, NAK, InvalidRequest, MSN 0x000004"
     );
+    let transport = TransportBuilder::new(builder.bth, &builder.ext, 5);
+    assert_eq!(logged(&transport), "RC_ACKNOWLEDGE to QP 0x000011, PSN 0x000007, 5 bytes");
     assert!(logged(&builder).starts_with("FrameBuilder { ethernet: None, ip: V4(Ipv4 { dscp_ecn"));
 }
 
