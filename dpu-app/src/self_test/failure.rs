@@ -4,8 +4,8 @@ use core::fmt;
 
 use roce_codec::ib::{NakCode, Opcode, Qpn, RKey};
 use roce_engine::{
-    AhError, DropReason, HwCounter, MemoryError, PostError, QpError, QpState, SrqError, WcOpcode,
-    WcStatus,
+    AhError, DropReason, HwCounter, MemoryError, PostError, QpError, QpState, SrqError, SrqInfo,
+    WcOpcode, WcStatus,
 };
 
 /// A check that failed.
@@ -91,6 +91,13 @@ pub enum Failure {
         /// How often it did.
         found: u32,
     },
+    /// What a shared receive queue says of itself.
+    SrqInfo {
+        /// What it should.
+        expected: SrqInfo,
+        /// What it does.
+        found: SrqInfo,
+    },
     /// A packet was not dropped for this reason.
     NotDropped(DropReason),
     /// How often the responder's memory was flushed.
@@ -168,6 +175,11 @@ impl fmt::Display for Failure {
             Self::Limit { expected, found } => {
                 write!(f, "the limit was told {found} times, {expected} expected")
             }
+            Self::SrqInfo { expected, found } => write!(
+                f,
+                "a shared receive queue of {} receives and limit {}, {} and {} expected",
+                found.wrs, found.limit, expected.wrs, expected.limit
+            ),
             Self::NotDropped(reason) => write!(f, "no packet dropped for {}", reason.name()),
             Self::Flushed { expected, found } => {
                 write!(f, "flushed {found} times, {expected} expected")

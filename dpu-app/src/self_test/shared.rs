@@ -65,8 +65,9 @@ pub(super) fn run<P: Port, H: Host>(lab: &mut Lab<'_, '_, P, H>) -> Result<(), F
         lab.disconnect()?;
     }
     let left = lab.far.engine.query_srq(srq)?;
-    if left != (SrqInfo { wrs: RECEIVES - taken, limit: 0 }) {
-        return Err(Failure::Limit { expected: RECEIVES - taken, found: left.wrs });
+    let expected = SrqInfo { wrs: RECEIVES - taken, limit: 0 };
+    if left != expected {
+        return Err(Failure::SrqInfo { expected, found: left });
     }
     lab.far.srq = None;
     Ok(lab.far.engine.destroy_srq(srq)?)
