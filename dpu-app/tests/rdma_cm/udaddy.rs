@@ -66,6 +66,24 @@ fn a_port_that_nobody_listens_at() {
     assert_eq!(theirs, None);
 }
 
+/// Who gives up before the answer does not go on asking.
+#[test]
+fn given_up_before_the_answer() {
+    pair(1.0, |here, _| {
+        connect(here, |number, gsi, context| {
+            let client = Client::connect(number, &options(1, 100), gsi, context);
+            client.map(AnySession::UdaddyClient)
+        })
+        .unwrap();
+        here.pump(Instant::ZERO);
+        assert!(here.cm.poll_timeout().is_some(), "the request would be sent again");
+        let (cm, mut context) = here.parts();
+        cm.end_all(&mut context);
+        assert_eq!(here.cm.poll_timeout(), None);
+        assert_eq!(here.side.host.regions, LEFT.0, "something is left");
+    });
+}
+
 #[test]
 fn what_cannot_be_asked_for() {
     pair(0.0, |here, _| {

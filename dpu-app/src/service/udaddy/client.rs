@@ -2,7 +2,7 @@
 
 use core::net::IpAddr;
 
-use roce_codec::cm::{CommunicationId, PortSpace, RdmaCmServiceId, SidrStatus};
+use roce_codec::cm::{CommunicationId, PortSpace, RdmaCmServiceId, RejReason, SidrStatus};
 use roce_codec::ib::{QKey, Qpn};
 use roce_engine::cm::SidrQuery;
 use roce_engine::{Addr, Instant, PostError, Wc, WcOpcode};
@@ -36,7 +36,7 @@ pub struct ClientOptions {
 pub struct Client {
     options: ClientOptions,
     endpoint: Endpoint,
-    /// The resolution, as long as there is one.
+    /// The resolution; 0 once it is over.
     id: CommunicationId,
     sent: u32,
     received: u32,
@@ -148,11 +148,11 @@ impl CmSession for Client {
         _: &mut Gsi<'_>,
         context: &mut Context<'_, '_, P>,
     ) -> Result<(), CmServiceError> {
+        // The resolution ends with its answer, or without one; the ID may soon be another's.
+        self.id = CommunicationId(0);
         let What::SidrResponse { status, qpn, qkey } = notice.what else {
             return notice.what.check();
         };
-        // The resolution ends with its answer; the ID may soon be another's.
-        self.id = CommunicationId(0);
         if status != SidrStatus::VALID {
             return Err(CmServiceError::NotServed(status));
         }
@@ -191,7 +191,12 @@ impl CmSession for Client {
         }
     }
 
-    fn close<P: Platform>(self, _: &mut Gsi<'_>, context: &mut Context<'_, '_, P>) {
+    fn close<P: Platform>(self, gsi: &mut Gsi<'_>, context: &mut Context<'_, '_, P>) {
+        if self.id != CommunicationId(0) {
+            // Nobody is told, as there is no message for that; the request is not sent again.
+            let reason = RejReason::CONSUMER_REJECT;
+            let _ = gsi.cm().reject(context.now, self.id, reason, &[], &[]);
+        }
         self.endpoint.destroy(context);
     }
 }
