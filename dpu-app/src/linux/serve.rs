@@ -17,15 +17,19 @@ use super::stage::Stage;
 use super::wire::Stack;
 use crate::service::cm::SessionSlot;
 
-/// Room for 256 queue pairs, each with perftest's 512 receives.
+/// Queue pairs of perftest's tests and of pingpong.
+const QPS: usize = 256;
+/// Room for these, each with perftest's 16 sends and 512 receives; for queue pair 1 with its 32 and 64;
+/// and for a connection of each session of the connection manager's, with 512 either way, which is
+/// `ucmatose`'s most and more than perftest's exchange takes.
 const LIMITS: Limits = Limits {
-    qps: 256,
+    qps: QPS + 1 + CM_SESSIONS,
     replays_per_qp: 128,
     mrs: 1024,
     cqs: 2,
     cqes: 256 * 512 + 4096,
-    send_wqes: 4096,
-    recv_wqes: 256 * 512,
+    send_wqes: QPS * 16 + 32 + CM_SESSIONS * 512,
+    recv_wqes: QPS * 512 + 64 + CM_SESSIONS * 512,
     ahs: 256,
     events: 4096,
     ..Limits::SMALL
