@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use roce_engine::cm::HeapCmStorage;
-use roce_engine::{Config, Engine, Entropy, Event, HeapStorage, Instant, Limits, Wc};
+use roce_engine::{Config, Engine, Event, HeapStorage, Instant, Limits, Wc};
 
 use super::os;
 use super::platform::Host;
@@ -85,8 +85,7 @@ fn run<'s>(
     cm: &mut CmServices<'s>,
     poll: &mut PollLoop<'s>,
 ) -> Result<()> {
-    // Of the range that a user without a preference gets.
-    let src_port = 32768 + u16::try_from(poll.host.random().next_u32() % 28232).unwrap_or(0);
+    let src_port = poll.host.any_port();
     let number = cm.number();
     let client = connect(number, src_port, cm.gsi(), &mut poll.context())?;
     cm.add(number, client, &mut poll.context())?;

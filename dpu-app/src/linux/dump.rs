@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use roce_dataplane::host_memory::HostMemory;
-use roce_engine::Addr;
 use serde_json::json;
 
 use crate::service::memory::SharedRegion;
@@ -83,7 +82,7 @@ fn write_sparse(path: &Path, shared: &SharedRegion, memory: &HostMemory) -> std:
     while offset < region.len {
         let len = usize::try_from(region.len - offset).unwrap_or(PAGE).min(PAGE);
         let piece = page.get_mut(..len).unwrap_or_default();
-        let at = Addr { offset: region.addr.offset + offset, ..region.addr };
+        let at = shared.exposed.addr(offset);
         memory
             .read(at, piece)
             .map_err(|_| std::io::Error::other("the region is shorter than it was"))?;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use roce_dataplane::host_memory::HostMemory;
 use roce_dataplane::neighbour::{Neighbours, NextHopError};
-use roce_engine::Addr;
+use roce_engine::{Addr, Entropy};
 
 use super::dump::MemoryDump;
 use super::log::say;
@@ -37,6 +37,11 @@ impl Host {
             addresses,
             free: Vec::new(),
         }
+    }
+
+    /// One of the ports that Linux gives a user without a preference, 32768 to 60999.
+    pub(crate) fn any_port(&mut self) -> u16 {
+        32768 + u16::try_from(self.random.next_u32() % 28232).unwrap_or(0)
     }
 }
 

@@ -197,15 +197,15 @@ impl<'s> Server<'s> {
     }
 
     /// Whether a peer has still to answer that it is disconnected.
-    pub(crate) fn is_disconnecting(&mut self) -> bool {
-        self.cm.as_mut().is_some_and(CmServices::is_disconnecting)
+    pub(crate) fn is_disconnecting(&self) -> bool {
+        self.cm.as_ref().is_some_and(CmServices::is_disconnecting)
     }
 
     fn poll_cm(&mut self, now: Instant) -> bool {
         let Some(cm) = &mut self.cm else { return false };
         let any = cm.poll(context!(self, now));
         while let Some(end) = cm.poll_end() {
-            self.sessions.served += 1;
+            self.sessions.served += u64::from(end.was_served);
             self.sessions.failed += u64::from(end.error.is_some());
             say(format_args!("{end}"));
         }

@@ -152,9 +152,8 @@ impl Exposed {
                 word.copy_from_slice(&noise.next_u32().to_le_bytes());
             }
             let len = usize::try_from(end - offset).unwrap_or(piece.len()).min(piece.len());
-            let at = Addr { offset: self.region.addr.offset + offset, ..self.region.addr };
-            let _ =
-                context.platform.memory().write(at, [piece.get(..len).unwrap_or_default(), &[]]);
+            let piece = piece.get(..len).unwrap_or_default();
+            let _ = context.platform.memory().write(self.addr(offset), [piece, &[]]);
             offset += 256;
         }
     }
@@ -166,7 +165,14 @@ impl Exposed {
         context.platform.give_region(self.region);
     }
 
-    /// The first `len` bytes as local memory of a work request.
+    /// Where the byte lies that is so many from the beginning.
+    #[must_use]
+    pub fn addr(&self, offset: impl Into<u64>) -> Addr {
+        let start = self.region.addr;
+        Addr { offset: start.offset + offset.into(), ..start }
+    }
+
+    /// `len` bytes from `offset` on as local memory of a work request.
     #[must_use]
     pub const fn sge(&self, offset: u32, len: u32) -> Sge {
         Sge { va: self.region.va.wrapping_add(offset as u64), len, lkey: self.mr.lkey }

@@ -103,7 +103,7 @@ fn run(test: Test) -> u64 {
         }
     }
     let end = end.unwrap_or_else(|| panic!("{test}: it does not end"));
-    assert_eq!(end.error, None, "{test}: {end}");
+    assert_eq!((end.error, end.was_served), (None, true), "{test}: {end}");
     assert_eq!(asked, 0, "{test}: calls of the allocator");
     near.port.lost + far.side.port.lost
 }

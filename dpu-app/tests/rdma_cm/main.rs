@@ -3,6 +3,7 @@
 
 #![cfg(feature = "std")]
 
+mod perftest;
 mod rping;
 #[path = "../support/mod.rs"]
 mod support;
@@ -16,8 +17,8 @@ use dpu_app::service::cm::{AnySession, CmService, CmServiceError, End, Gsi, GsiC
 use roce_codec::ib::PathMtu;
 use roce_dataplane::port::fault::FaultPort;
 use roce_dataplane::port::loopback::{LoopbackPort, LoopbackWire};
-use roce_engine::HeapStorage;
 use roce_engine::cm::HeapCmStorage;
+use roce_engine::{HeapStorage, Limits};
 use support::host::Host;
 use support::side::{CmSide, LIMITS, MACS, Side, host, losing, slots, until};
 use support::{CLIENT, SERVER};
@@ -34,9 +35,18 @@ type Far<'s> = CmSide<'s, LoopbackPort<'s, 32>>;
 
 /// What `act` does with two sides that a wire joins.
 fn pair<T>(drop: f64, act: impl FnOnce(&mut Near<'_>, &mut Far<'_>) -> T) -> T {
+    pair_with(&LIMITS, drop, act)
+}
+
+/// The same with these limits at the server's side.
+fn pair_with<T>(
+    limits: &Limits,
+    drop: f64,
+    act: impl FnOnce(&mut Near<'_>, &mut Far<'_>) -> T,
+) -> T {
     let mut wire = Box::new(LoopbackWire::<32>::new());
     let [near, far] = wire.ends(MACS);
-    let mut storage = [HeapStorage::new(&LIMITS), HeapStorage::new(&LIMITS)];
+    let mut storage = [HeapStorage::new(&LIMITS), HeapStorage::new(limits)];
     let mut cm = [HeapCmStorage::new(8, 4, 8), HeapCmStorage::new(8, 4, 8)];
     let mut sessions = [slots(4), slots(4)];
     let ([a, b], [c, d], [e, f]) = (&mut storage, &mut cm, &mut sessions);

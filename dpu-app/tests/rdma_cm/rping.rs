@@ -2,9 +2,13 @@
 
 use dpu_app::service::cm::{AnySession, CmService, CmServiceError, End};
 use dpu_app::service::rping::{Advert, Client, ClientOptions, DEFAULT_PORT};
+use dpu_app::service::wr_id;
 use roce_codec::cm::RejReason;
 use roce_codec::ib::{PKey, Psn, QKey, Qpn, RKey, Service};
-use roce_engine::{ModifyQp, NextHop, Path, QpInit, SeededEntropy, SendWr, UdAddress, WrOpcode};
+use roce_engine::{
+    ModifyQp, NextHop, Path, QpInit, SeededEntropy, SendWr, UdAddress, Wc, WcOpcode, WcStatus,
+    WrOpcode,
+};
 
 use crate::support::{CLIENT, SERVER};
 use crate::{connect, finish, pair};
@@ -29,6 +33,7 @@ fn pings_come_back() {
         for end in ends {
             let end = end.unwrap();
             assert_eq!((end.error, end.count), (None, count), "{size}: {end}");
+            assert!(end.was_served);
         }
     }
 }
@@ -46,6 +51,37 @@ fn a_port_that_nobody_listens_at() {
     let refused = CmServiceError::Rejected(RejReason::INVALID_SERVICE_ID);
     assert_eq!(ours.unwrap().error, Some(refused));
     assert_eq!(theirs, None);
+}
+
+/// What has the session's number, but is another's, does it no harm.
+#[test]
+fn a_completion_of_another_queue_pair() {
+    let ([ours, _], _) = pair(0.0, |here, there| {
+        there.cm.serve(SERVICE).unwrap();
+        let mut own = 0;
+        connect(here, |number, gsi, context| {
+            own = number;
+            let options = options(64, 3, DEFAULT_PORT);
+            Client::connect(number, &options, gsi, context).map(AnySession::RpingClient)
+        })
+        .unwrap();
+        let wc = Wc {
+            wr_id: wr_id(own, 0),
+            status: WcStatus::RetryExceeded,
+            opcode: WcOpcode::Send,
+            byte_len: 0,
+            imm: None,
+            invalidated: None,
+            qp: Qpn::new(0x00ab_cdef),
+            src_qp: None,
+            solicited: false,
+        };
+        let (cm, mut context) = here.parts();
+        cm.handle_completion(&wc, &mut context);
+        assert_eq!(cm.len(), 1);
+        finish(here, there)
+    });
+    assert_eq!(ours.map(|end| (end.error, end.count)), Some((None, 3)));
 }
 
 /// What is no MAD, of another class, or from elsewhere than a queue pair 1, is dropped and counted;

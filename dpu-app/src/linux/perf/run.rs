@@ -7,7 +7,7 @@ use roce_codec::ib::PathMtu;
 use roce_dataplane::poll::turn;
 use roce_dataplane::port::Port;
 use roce_engine::cm::{CmStorage, HeapCmStorage};
-use roce_engine::{Config, Engine, Entropy, HeapStorage, Instant, Limits};
+use roce_engine::{Config, Engine, HeapStorage, Instant, Limits};
 
 use super::carrier::{Carrier, Tcp};
 use super::cli::PerfCli;
@@ -204,8 +204,7 @@ impl<'s> Perf<'_, 's> {
         let server = at.ip().to_canonical();
         let route = self.host.route(server)?;
         self.wait_for_neighbour(Some(route))?;
-        // Of the range that a user without a preference gets.
-        let src_port = 32768 + u16::try_from(self.host.random().next_u32() % 28000).unwrap_or(0);
+        let src_port = self.host.any_port();
         let job = self.job;
         let mut context = self.context();
         let gsi = Gsi::new(storage, &mut context)?;

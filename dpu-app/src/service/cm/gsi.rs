@@ -4,9 +4,9 @@ use heapless::Vec;
 use roce_codec::cm::{CaGuid, MAD_LEN, Mad, MgmtClass, ServiceId};
 use roce_codec::ib::{PKey, Psn, QKey, Qpn, Service};
 use roce_codec::net::datagram_source_port;
-use roce_engine::cm::{Cm, CmConfig, CmStorage, CmTransmit};
+use roce_engine::cm::{Cm, CmConfig, CmState, CmStorage, CmTransmit};
 use roce_engine::{
-    Access, Addr, Ah, Backing, Entropy, GrhArea, Instant, ModifyQp, Path, QpInit, RecvWr, SendWr,
+    Access, Ah, Backing, Entropy, GrhArea, Instant, ModifyQp, Path, QpInit, RecvWr, SendWr,
     UdAddress, Wc, WcOpcode, WcStatus, WrOpcode,
 };
 
@@ -161,11 +161,6 @@ impl<'s> Gsi<'s> {
         Ok(context.engine.post_recv(Qpn::GSI, &wr)?)
     }
 
-    fn addr(&self, offset: u32) -> Addr {
-        let start = self.exposed.region.addr;
-        Addr { offset: start.offset + u64::from(offset), ..start }
-    }
-
     /// Takes a completion of queue pair 1's: a MAD has come, or one has gone.
     pub fn handle_completion<P: Platform>(&mut self, wc: &Wc, context: &mut Context<'_, '_, P>) {
         let low = low_of(wc.wr_id);
@@ -186,7 +181,7 @@ impl<'s> Gsi<'s> {
         }
         self.counters.received += 1;
         let mut bytes = [0; RECEIVE_LEN];
-        if read(context.platform.memory(), self.addr(low * STRIDE), &mut bytes) {
+        if read(context.platform.memory(), self.exposed.addr(low * STRIDE), &mut bytes) {
             self.handle_datagram(wc, &bytes, context);
         }
         // As many are posted as there are slots.
@@ -245,6 +240,12 @@ impl<'s> Gsi<'s> {
         self.cm.poll_timeout()
     }
 
+    /// Whether a peer has still to answer that it is disconnected.
+    #[must_use]
+    pub fn is_disconnecting(&self) -> bool {
+        self.cm.connections().any(|(_, state)| state == CmState::DreqSent)
+    }
+
     /// What the connection manager has to tell.
     pub fn poll_notice(&mut self) -> Option<Notice> {
         while let Some(event) = self.cm.poll_event() {
@@ -264,7 +265,7 @@ impl<'s> Gsi<'s> {
         let next_hop = self.next_hop(&transmit.path, context)?.next_hop;
         let index = u32::try_from(slot).unwrap_or(0);
         let offset = SENDS_AT + index * STRIDE;
-        let at = self.addr(offset);
+        let at = self.exposed.addr(offset);
         if context.platform.memory().write(at, [&transmit.mad, &[]]).is_err() {
             return Err(CmServiceError::Failed(WcStatus::LocalProtection));
         }

@@ -138,6 +138,9 @@ pub struct End {
     pub peer: IpAddr,
     /// What it counted.
     pub count: u64,
+    /// Whether the peer was served: not if its request could not be accepted, nor if it is perftest's
+    /// and got no queue pair for its run.
+    pub was_served: bool,
     /// Why it ended before its time, if it did.
     pub error: Option<CmServiceError>,
 }
@@ -304,6 +307,14 @@ impl AnySession {
             Self::Udaddy(_) | Self::UdaddyClient(_) => "udaddy",
             Self::Perftest(server) => server.name(),
         }
+    }
+
+    /// Whether its peer has what the service is about.
+    pub(super) fn is_served(&self) -> bool {
+        let Self::Perftest(server) = self else { return true };
+        let mut has_region = false;
+        server.for_each_region(&mut |_| has_region = true);
+        has_region
     }
 }
 

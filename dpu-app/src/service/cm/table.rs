@@ -2,7 +2,6 @@
 
 use heapless::Vec;
 use roce_codec::cm::RejReason;
-use roce_engine::cm::CmState;
 use roce_engine::{Event, Instant, Wc, WcStatus};
 
 use super::{
@@ -134,8 +133,10 @@ impl<'s> CmServices<'s> {
             return;
         }
         let number = session_of(wc.wr_id);
-        // That of a session that has ended goes nowhere.
-        let Some(index) = self.position(|own, _| own == number) else { return };
+        // That of a session that has ended goes nowhere: numbers come again after 2^31 requests, queue
+        // pairs of another session's do not.
+        let is = |own, session: &AnySession| own == number && session.owns(wc.qp);
+        let Some(index) = self.position(is) else { return };
         let Self { gsi, sessions, .. } = self;
         if let Some(Some((_, session))) = sessions.get_mut(index) {
             let result = match wc.status {
@@ -246,7 +247,8 @@ impl<'s> CmServices<'s> {
                 let _ = self.gsi.cm().reject(context.now, notice.id, reason, &[], &[]);
                 let service = service.map_or("connection manager", |service| service.name());
                 let peer = request.path.dst;
-                self.push_end(End { service, peer, count: 0, error: Some(error) });
+                let error = Some(error);
+                self.push_end(End { service, peer, count: 0, was_served: false, error });
             }
         }
     }
@@ -294,9 +296,9 @@ impl<'s> CmServices<'s> {
         self.len -= 1;
         self.sessions.swap(index, self.len);
         let (peer, count) = (session.peer(), session.count());
-        let service = session.name();
+        let (service, was_served) = (session.name(), session.is_served());
         session.for_each_region(&mut |region| context.platform.keep(service, number, &region));
-        self.push_end(End { service, peer, count, error });
+        self.push_end(End { service, peer, count, was_served, error });
         session.close(&mut self.gsi, context);
     }
 
@@ -310,8 +312,8 @@ impl<'s> CmServices<'s> {
 
     /// Whether a peer has still to answer that it is disconnected.
     #[must_use]
-    pub fn is_disconnecting(&mut self) -> bool {
-        self.gsi.cm().connections().any(|(_, state)| state == CmState::DreqSent)
+    pub fn is_disconnecting(&self) -> bool {
+        self.gsi.is_disconnecting()
     }
 
     /// Ends all sessions and sends what is to be sent, as far as there is room.

@@ -6,12 +6,12 @@ use heapless::Vec;
 use roce_codec::cm::{CommunicationId, PortSpace, RdmaCmServiceId};
 use roce_codec::ib::Qpn;
 use roce_engine::cm::QpAttributes;
-use roce_engine::{Access, Addr, Backing, Pd, RecvWr, SendWr, Wc, WcStatus, WrOpcode};
+use roce_engine::{Access, Backing, Pd, RecvWr, SendWr, Wc, WcStatus, WrOpcode};
 
 use super::key::KeyMessage;
 use crate::service::cm::{CmServiceError, Connection, ConnectionAttr, Gsi, Request};
 use crate::service::memory::{Exposed, read};
-use crate::service::{Context, Platform, wr_id};
+use crate::service::{Context, Platform, low_of, wr_id};
 
 /// Messages that may wait to be looked at, and to be acknowledged: more than a peer has reason for.
 const PLACES: u32 = 8;
@@ -47,13 +47,10 @@ impl Control {
         let mut control = Self::new(number, pd, context, |context| {
             Connection::requested(id, request, &attr, context)
         })?;
-        match control.connection.accept(&[], gsi, context) {
-            Ok(()) => Ok(control),
-            Err(error) => {
-                control.close(gsi, context);
-                Err(error)
-            }
-        }
+        let accepted = control
+            .post_receives(context)
+            .and_then(|()| control.connection.accept(&[], gsi, context));
+        control.kept_if(accepted, gsi, context)
     }
 
     /// Asks a server at a port of RDMA CM's for one. `src_port` is what our user names.
@@ -68,9 +65,11 @@ impl Control {
         let pd = context.engine.alloc_pd();
         let attr = attr(Self::attr(pd));
         let service = RdmaCmServiceId { port_space: PortSpace::TCP, port }.into();
-        Self::new(number, pd, context, |context| {
+        let control = Self::new(number, pd, context, |context| {
             Connection::connect(server, service, (src_port, port), &[], &attr, gsi, context)
-        })
+        })?;
+        let posted = control.post_receives(context);
+        control.kept_if(posted, gsi, context)
     }
 
     /// No READs and no atomics, as perftest has it.
@@ -98,13 +97,23 @@ impl Control {
                 return Err(error);
             }
         };
-        let control = Self { number, connection, exposed, sent: 0 };
-        for place in 0..PLACES {
-            // The queue pair was made for as many.
-            let posted = control.post_receive(place, context);
-            debug_assert!(posted.is_ok(), "{posted:?}");
+        Ok(Self { number, connection, exposed, sent: 0 })
+    }
+
+    /// Itself if that went well; it is closed if not.
+    fn kept_if<P: Platform>(
+        self,
+        result: Result<(), CmServiceError>,
+        gsi: &mut Gsi<'_>,
+        context: &mut Context<'_, '_, P>,
+    ) -> Result<Self, CmServiceError> {
+        match result {
+            Ok(()) => Ok(self),
+            Err(error) => {
+                self.close(gsi, context);
+                Err(error)
+            }
         }
-        Ok(control)
     }
 
     /// The connection's name.
@@ -137,6 +146,13 @@ impl Control {
         self.connection.ready(agreed, gsi, context)
     }
 
+    fn post_receives<P: Platform>(
+        &self,
+        context: &mut Context<'_, '_, P>,
+    ) -> Result<(), CmServiceError> {
+        (0..PLACES).try_for_each(|place| self.post_receive(place, context))
+    }
+
     fn post_receive<P: Platform>(
         &self,
         place: u32,
@@ -153,12 +169,12 @@ impl Control {
         wc: &Wc,
         context: &mut Context<'_, '_, P>,
     ) -> Result<Vec<u8, MAX_LEN>, CmServiceError> {
-        let place = u32::try_from(wc.wr_id & u64::from(u32::MAX)).unwrap_or(0) % PLACES;
+        let place = low_of(wc.wr_id) % PLACES;
         let mut message = Vec::new();
         let len = usize::try_from(wc.byte_len).unwrap_or(MAX_LEN).min(MAX_LEN);
         // There is room: no receive is longer.
         let _ = message.resize_default(len);
-        if !read(context.platform.memory(), self.addr(place * STRIDE), &mut message) {
+        if !read(context.platform.memory(), self.exposed.addr(place * STRIDE), &mut message) {
             return Err(CmServiceError::Failed(WcStatus::LocalProtection));
         }
         self.post_receive(place, context)?;
@@ -178,16 +194,12 @@ impl Control {
             return Err(CmServiceError::Protocol);
         }
         self.sent = self.sent.wrapping_add(1);
-        let written = context.platform.memory().write(self.addr(offset), [message, &[]]);
+        let at = self.exposed.addr(offset);
+        let written = context.platform.memory().write(at, [message, &[]]);
         written.map_err(|_| CmServiceError::Failed(WcStatus::LocalProtection))?;
         let sges = [self.exposed.sge(offset, len)];
         let wr = SendWr::new(wr_id(self.number, 0), WrOpcode::Send, &sges);
         Ok(context.engine.post_send(self.qpn(), &wr)?)
-    }
-
-    fn addr(&self, offset: u32) -> Addr {
-        let start = self.exposed.region.addr;
-        Addr { offset: start.offset + u64::from(offset), ..start }
     }
 
     /// Disconnects, and gives everything back.

@@ -15,7 +15,7 @@ use super::message::{CACHE_LINE, CYCLE_BUFFER, DONE, ExchangeError, Form, Messag
 use super::pair::{Pair, PairAttr, PairMemory};
 use super::write_lat::WriteLat;
 use crate::service::memory::SharedRegion;
-use crate::service::{Context, Platform, Progress, Reply, wr_id};
+use crate::service::{Context, Platform, Progress, Reply, low_of, wr_id};
 
 /// Queue pairs that one client may have.
 pub const MAX_QPS: usize = 128;
@@ -343,7 +343,7 @@ impl Session {
             return Ok(());
         }
         self.messages += 1;
-        let index = usize::try_from(wc.wr_id & u64::from(u32::MAX)).unwrap_or(usize::MAX);
+        let index = usize::try_from(low_of(wc.wr_id)).unwrap_or(usize::MAX);
         let Some(pair) = self.pairs.get(index) else { return Ok(()) };
         pair.post_receive(self.options.region_len, wc.wr_id, context)?;
         if self.test == Test::SendLat

@@ -9,7 +9,7 @@
 //! one before has gone unanswered.
 
 use roce_codec::ib::{Qpn, RKey};
-use roce_engine::{Addr, Backing, Instant, SendWr, WrOpcode};
+use roce_engine::{Backing, Instant, SendWr, WrOpcode};
 
 use super::error::SessionError;
 use super::key::KeyMessage;
@@ -152,10 +152,7 @@ impl WriteLat {
         }
         self.sent += 1;
         let [count, ..] = self.sent.to_le_bytes();
-        let at = Addr {
-            offset: self.source.region.addr.offset + u64::from(size - 1),
-            ..self.source.region.addr
-        };
+        let at = self.source.addr(size - 1);
         // Inside the region: a `size` beyond it has been refused by the engine or at the start.
         let _ = context.platform.memory().write(at, [&[count], &[]]);
         self.write(0, size, context)
@@ -168,8 +165,7 @@ impl WriteLat {
         while offset < end {
             let len = (end - offset).min(256);
             let piece = usize::try_from(len).ok().and_then(|len| ones.get(..len));
-            let start = self.source.region.addr;
-            let at = Addr { offset: start.offset + u64::from(offset), ..start };
+            let at = self.source.addr(offset);
             let _ = context.platform.memory().write(at, [piece.unwrap_or_default(), &[]]);
             offset += len;
         }

@@ -157,9 +157,8 @@ impl Endpoint {
 
     /// Where a slot's message lies in the platform's memory.
     pub(super) fn place(&self, slot: u32, offset: u32) -> Addr {
-        let start = self.exposed.region.addr;
         let offset = u64::from(offset) + u64::from(self.transport.area());
-        Addr { offset: start.offset + self.slot_offset(slot) + offset, ..start }
+        self.exposed.addr(self.slot_offset(slot) + offset)
     }
 
     fn slot_offset(&self, slot: u32) -> u64 {

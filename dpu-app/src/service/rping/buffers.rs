@@ -1,7 +1,7 @@
 //! The memory of one side: the ping, and the SENDs about it.
 
 use roce_codec::ib::Qpn;
-use roce_engine::{Access, Addr, Backing, Pd, RecvWr, SendWr, Wc, WcStatus, WrOpcode};
+use roce_engine::{Access, Backing, Pd, RecvWr, SendWr, Wc, WcStatus, WrOpcode};
 
 use super::{Advert, RECEIVES, RECEIVES_AT, REGION_LEN, SEND_AT, STRIDE};
 use crate::service::cm::CmServiceError;
@@ -63,7 +63,11 @@ impl Buffers {
         }
         let index = low_of(wc.wr_id) % RECEIVES;
         let mut bytes = [0; Advert::LEN];
-        if !read(context.platform.memory(), self.addr(RECEIVES_AT + index * STRIDE), &mut bytes) {
+        if !read(
+            context.platform.memory(),
+            self.exposed.addr(RECEIVES_AT + index * STRIDE),
+            &mut bytes,
+        ) {
             return Err(CmServiceError::Failed(WcStatus::LocalProtection));
         }
         self.post_receive(index, wc.qp, context)?;
@@ -95,11 +99,6 @@ impl Buffers {
         Ok(context.engine.post_send(qpn, &wr)?)
     }
 
-    pub(super) fn addr(&self, offset: u32) -> Addr {
-        let start = self.exposed.region.addr;
-        Addr { offset: start.offset + u64::from(offset), ..start }
-    }
-
     pub(super) fn write<P: Platform>(
         &self,
         offset: u32,
@@ -109,7 +108,7 @@ impl Buffers {
         context
             .platform
             .memory()
-            .write(self.addr(offset), [bytes, &[]])
+            .write(self.exposed.addr(offset), [bytes, &[]])
             .map_err(|_| CmServiceError::Failed(WcStatus::LocalProtection))
     }
 
@@ -125,7 +124,7 @@ impl Buffers {
         while offset < len {
             let room = usize::try_from(len - offset).unwrap_or(piece.len()).min(piece.len());
             let part = piece.get_mut(..room).unwrap_or_default();
-            if !read(context.platform.memory(), self.addr(offset), part) {
+            if !read(context.platform.memory(), self.exposed.addr(offset), part) {
                 return Err(CmServiceError::Failed(WcStatus::LocalProtection));
             }
             if !take(offset, part) {

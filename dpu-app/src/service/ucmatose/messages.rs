@@ -96,14 +96,15 @@ impl Messages {
     }
 
     fn addr(&self, place: u32, offset: u32) -> Addr {
-        let start = self.exposed.region.addr;
-        let place = u64::from(place) * u64::from(self.traffic.size);
-        Addr { offset: start.offset + place + u64::from(offset), ..start }
+        self.exposed.addr(self.offset(place) + u64::from(offset))
+    }
+
+    fn offset(&self, place: u32) -> u64 {
+        u64::from(place) * u64::from(self.traffic.size)
     }
 
     fn sge(&self, place: u32) -> Sge {
-        let offset = u64::from(place) * u64::from(self.traffic.size);
-        let va = self.exposed.region.va.wrapping_add(offset);
+        let va = self.exposed.region.va.wrapping_add(self.offset(place));
         Sge { va, len: self.traffic.size, lkey: self.exposed.mr.lkey }
     }
 

@@ -98,8 +98,7 @@ impl Endpoint {
 
     /// Where the datagram of a place lies.
     pub(super) fn addr(&self, place: u32) -> Addr {
-        let start = self.exposed.region.addr;
-        Addr { offset: start.offset + self.offset(place) + u64::from(area_len()), ..start }
+        self.exposed.addr(self.offset(place) + u64::from(area_len()))
     }
 
     fn offset(&self, place: u32) -> u64 {

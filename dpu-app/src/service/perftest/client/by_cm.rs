@@ -6,7 +6,6 @@ use core::net::IpAddr;
 use heapless::{Deque, Vec};
 use roce_codec::cm::{PortSpace, RdmaCmServiceId, RejReason, Timeout};
 use roce_codec::ib::Qpn;
-use roce_engine::cm::CmState;
 use roce_engine::{Event, Instant, Wc, WcOpcode, WcStatus};
 
 use super::super::control::{Control, MAX_LEN};
@@ -265,8 +264,8 @@ impl<'s> ByCm<'s> {
 
     /// Whether the server has still to answer that it is disconnected.
     #[must_use]
-    pub fn is_disconnecting(&mut self) -> bool {
-        self.gsi.cm().connections().any(|(_, state)| state == CmState::DreqSent)
+    pub fn is_disconnecting(&self) -> bool {
+        self.gsi.is_disconnecting()
     }
 
     /// Disconnects. The client is to be closed, too; what is to be sent goes out with
