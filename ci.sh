@@ -281,7 +281,7 @@ verb_test() {
     tests "test: what firmware logs" cargo_test -p roce-codec --features defmt --test defmt
     step "test: the README's demo, read by tshark" demo
     tests "test: a hostile client at a live responder" siege
-    tests "test: one mutation in eight turns its test red" tests/mutations/run --sample 8
+    tests "test: one mutation in sixteen turns its test red" tests/mutations/run --sample 16
 }
 
 # Tests that make network namespaces need root; without it their binaries run through sudo.
