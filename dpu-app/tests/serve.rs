@@ -317,7 +317,7 @@ fn a_peer_that_speaks_nonsense_harms_nobody() {
         let _ = stream.write_all(nonsense);
         idle.push(stream);
     }
-    server.wait_for("not understood over TCP: it does not begin with a perftest version");
+    server.wait_for("not understood: it does not begin with a perftest version");
     lab.client(&Run::new(Test::WriteBw, 64), 18700);
     server.wait_for(": done, 40 iterations");
     // A request beyond the region: refused, told, and over.

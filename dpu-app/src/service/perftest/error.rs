@@ -44,7 +44,7 @@ pub enum SessionError {
 impl fmt::Display for SessionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Exchange(error) => write!(f, "not understood over TCP: {error}"),
+            Self::Exchange(error) => write!(f, "not understood: {error}"),
             Self::Route(error) => error.fmt(f),
             Self::Expose(error) => error.fmt(f),
             Self::Qp(error) => error.fmt(f),

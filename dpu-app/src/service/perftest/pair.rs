@@ -94,6 +94,8 @@ pub(super) struct Pair {
     /// Our address.
     source: IpAddr,
     own: Option<Own>,
+    /// The PSN expected, and the oldest of ours unacknowledged, when it was last looked at.
+    seen: Option<(Psn, Psn)>,
 }
 
 impl Pair {
@@ -139,6 +141,7 @@ impl Pair {
                     memory,
                     source: route.src,
                     own: Some(Own { psn, route }),
+                    seen: None,
                 })
             }
             Err(error) => {
@@ -154,7 +157,7 @@ impl Pair {
         peer_qpn: Qpn,
         memory: PairMemory,
     ) -> Self {
-        Self { qpn, peer_qpn, peer: None, memory, source, own: None }
+        Self { qpn, peer_qpn, peer: None, memory, source, own: None, seen: None }
     }
 
     /// Makes it ready to receive and to send: the client may begin as soon as it has its answer.
@@ -207,6 +210,14 @@ impl Pair {
     ) -> Result<(), PostError> {
         let sge = self.memory.exposed.sge(0, region_len);
         context.engine.post_recv(self.qpn, &RecvWr::new(wr_id, &[sge]))
+    }
+
+    /// Whether a packet has come, or one of ours been acknowledged, since this was last asked; the
+    /// first time it is so.
+    pub(super) fn has_moved<P: Platform>(&mut self, context: &Context<'_, '_, P>) -> bool {
+        let info = context.engine.query_qp(self.qpn).ok();
+        let now = info.map(|info| (info.expected_psn, info.unacknowledged_psn));
+        core::mem::replace(&mut self.seen, now) != now
     }
 
     /// Its description for the client.

@@ -27,6 +27,7 @@ use roce_codec::ib::Qpn;
 use roce_engine::cm::CmConfig;
 use roce_engine::{Event, Instant, Wc, WcOpcode};
 
+use super::connect::TIMEOUT;
 use super::control::Control;
 use super::message::{ExchangeError, Form};
 use super::pair::{RECEIVES, SENDS};
@@ -40,6 +41,10 @@ use crate::service::{Context, Platform, Progress, Reply};
 
 /// How long a client may be silent before and after its run.
 const PATIENCE_NS: u64 = 30_000_000_000;
+/// How long no packet of its run may come and none of ours be acknowledged: the host of a client that
+/// has gone without a word tells nothing else. It is looked at as often, so up to twice as long passes.
+/// A READ counts when it is asked for: its answer must not take longer than this.
+const RUN_PATIENCE_NS: u64 = 120_000_000_000;
 /// How long it may take to disconnect when all is said; then we do. Some wait for that.
 const FAREWELL_NS: u64 = 300_000_000;
 /// A client of `write_lat` does not say that it is done. perftest 25.01 waits for us to disconnect
@@ -99,11 +104,12 @@ impl Server {
     ) -> Result<(), CmServiceError> {
         let mut reply = Reply::new();
         let progress = self.session.handle_message(message, &mut reply, context)?;
-        self.due = context.now.add_ns(PATIENCE_NS);
-        if progress == Progress::Finished {
-            self.finished = true;
-            self.due = context.now.add_ns(FAREWELL_NS);
-        }
+        self.finished |= progress == Progress::Finished;
+        self.due = context.now.add_ns(match progress {
+            Progress::Started => RUN_PATIENCE_NS,
+            Progress::Finished => FAREWELL_NS,
+            Progress::Continues | Progress::Over => PATIENCE_NS,
+        });
         if reply.is_empty() { Ok(()) } else { self.control.send(&reply, context) }
     }
 
@@ -115,8 +121,10 @@ impl Server {
 
     /// Its run goes on.
     fn runs<P: Platform>(&mut self, context: &Context<'_, '_, P>) {
-        let timeout = self.connections.first().map(Connection::ack_timeout);
-        if let Some(timeout) = timeout.filter(|_| self.pings()) {
+        if self.pings() {
+            // With -z, no connection tells the client's timeout: it is taken for ours.
+            let ours = Timeout::new(TIMEOUT);
+            let timeout = self.connections.first().map_or(ours, Connection::ack_timeout);
             let quiet_ns = match self.session.options().iterations {
                 Some(iterations) if iterations <= self.session.messages() => FAREWELL_NS,
                 _ => timeout.ns().max(ACK_DELAY.ns()).saturating_mul(QUIET_TIMEOUTS),
@@ -249,8 +257,7 @@ impl CmSession for Server {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let silence = (!self.session.is_running() || self.pings()).then_some(self.due);
-        silence.into_iter().chain(self.session.poll_timeout()).min()
+        self.session.poll_timeout().into_iter().chain([self.due]).min()
     }
 
     fn handle_timeout<P: Platform>(
@@ -258,8 +265,12 @@ impl CmSession for Server {
         _: &mut Gsi<'_>,
         context: &mut Context<'_, '_, P>,
     ) -> Result<(), CmServiceError> {
-        if self.due > context.now || (self.session.is_running() && !self.pings()) {
+        if self.due > context.now {
             return Ok(self.session.handle_timeout(context)?);
+        }
+        if self.session.is_running() && !self.pings() && self.session.has_moved(context) {
+            self.due = context.now.add_ns(RUN_PATIENCE_NS);
+            return Ok(());
         }
         self.over = self.finished || self.pings();
         if self.over { Ok(()) } else { Err(CmServiceError::Silent) }

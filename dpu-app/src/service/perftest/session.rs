@@ -141,6 +141,13 @@ impl Session {
         self.iterations
     }
 
+    /// Whether anything has come to its queue pairs, or of what they sent been acknowledged, since
+    /// this was last asked.
+    pub(super) fn has_moved<P: Platform>(&mut self, context: &Context<'_, '_, P>) -> bool {
+        // Each is looked at, for the next time.
+        self.pairs.iter_mut().fold(false, |moved, pair| pair.has_moved(context) | moved)
+    }
+
     /// Its queue pairs with the memory behind them.
     pub fn regions(&self) -> impl Iterator<Item = SharedRegion> {
         self.pairs.iter().map(|pair| SharedRegion {
@@ -268,7 +275,7 @@ impl Session {
         &mut self,
         context: &mut Context<'_, '_, P>,
     ) -> Result<(PairAttr, PairMemory), SessionError> {
-        if self.pairs.is_full() {
+        if self.pairs.is_full() || (!self.test.is_bandwidth() && !self.pairs.is_empty()) {
             return Err(ExchangeError::TooManyQps.into());
         }
         let attr = self.pair_attr(context);

@@ -230,9 +230,10 @@ impl<'s> ByCm<'s> {
         else {
             return Ok(());
         };
+        let Some(connection) = connections.get_mut(index) else { return Ok(()) };
+        let is_accepted = connection.dest_qpn() != Qpn::new(0);
         match notice.what {
             What::ConnectResponse(agreed) => {
-                let Some(connection) = connections.get_mut(index) else { return Ok(()) };
                 if client.job().test.reads() && agreed.max_rd_atomic == 0 {
                     return Err(ClientError::NoReads(client.job().test));
                 }
@@ -244,7 +245,10 @@ impl<'s> ByCm<'s> {
                 }
             }
             What::DisconnectRequest | What::Disconnected => self.is_closed = true,
-            What::Rejected(RejReason::INVALID_SERVICE_ID) if self.times < MOST_TIMES_AGAIN => {
+            // A connection that was there may be rejected, too: then the server has gone.
+            What::Rejected(RejReason::INVALID_SERVICE_ID)
+                if self.times < MOST_TIMES_AGAIN && !is_accepted =>
+            {
                 connections.swap_remove(index).close(gsi, context);
                 if self.again.is_none() {
                     self.again = Some(context.now.add_ns(AGAIN_NS));
@@ -271,6 +275,7 @@ impl<'s> ByCm<'s> {
     /// Disconnects. The client is to be closed, too; what is to be sent goes out with
     /// [`ByCm::poll`].
     pub fn close<P: Platform>(&mut self, context: &mut Context<'_, '_, P>) {
+        self.again = None;
         while let Some(connection) = self.connections.pop() {
             connection.close(&mut self.gsi, context);
         }

@@ -72,6 +72,9 @@ impl fmt::Display for ClientError {
                 "nobody answers there by RDMA CM; is it the server's RDMA address, and is UDP 4791 \
                  let through?",
             ),
+            Self::Cm(CmServiceError::Rejected(RejReason::INVALID_PATH_MTU)) => f.write_str(
+                "the server's path MTU is smaller than ours; with -R, give us its own (-m)",
+            ),
             Self::Cm(error) => error.fmt(f),
             Self::Exchange(ExchangeError::Key) => f.write_str(
                 "the server sent no key message where one is due; does it run over RoCE, and with \
