@@ -90,7 +90,7 @@ impl MessageKind {
             }
             .map(Message::Key)
             .ok_or(ExchangeError::Key),
-            // Of its filling, perftest's sends 20 to 23 as they were; no key has anything there.
+            // perftest's leaves bytes 20 to 23 as they were; a key has nothing there either.
             Self::Barrier => match bytes.first_chunk().and_then(KeyMessage::parse_binary) {
                 Some(KeyMessage { qpn, .. }) if qpn.get() == 0 => Ok(Message::Barrier),
                 _ => Err(ExchangeError::Barrier),
