@@ -387,5 +387,13 @@ class Table(unittest.TestCase):
         self.assertEqual(len(names), len(set(names)))
 
 
+class Complaints(unittest.TestCase):
+    def test_counters_are_no_complaint(self):
+        counters = '{"stats":{"sessions_failed":0}}'
+        self.assertIsNone(scenario.complaint("rping", f"done\n{counters}\n", 0))
+        self.assertEqual(scenario.complaint("rping", f"it failed\n{counters}\n", 0), "rping said: it failed")
+        self.assertEqual(scenario.complaint("rping", f"it failed\n{counters}\n", 1), "rping: status 1: it failed")
+
+
 if __name__ == "__main__":
     unittest.main()
