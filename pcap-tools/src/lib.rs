@@ -30,6 +30,7 @@ pub mod capture;
 pub mod check;
 pub mod decode;
 pub mod dissect;
+pub mod observed;
 
 mod json;
 

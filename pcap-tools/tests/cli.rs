@@ -79,7 +79,7 @@ fn several_files_are_told_apart_and_summed() {
     let output = run(&["check", &clean, &faulty]);
     assert_eq!(status(&output), 1);
     let text = stdout(&output);
-    assert!(text.contains("110 packets, 110 RoCEv2"), "{text}");
+    assert!(text.contains("110 packets, 110 RoCE"), "{text}");
     assert_eq!(text.lines().filter(|line| line.starts_with(&faulty)).count(), 3);
 }
 

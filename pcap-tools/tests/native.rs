@@ -241,8 +241,8 @@ fn native_infiniband() {
 }
 
 #[test]
-fn they_are_not_judged() {
+fn they_are_judged() {
     let (status, text) = run(&["check"], &mixed());
     assert_eq!(status, 0);
-    assert!(text.contains("6 packets, 1 RoCEv2"), "{text}");
+    assert!(text.contains("6 packets, 2 RoCE, 2 flows"), "{text}");
 }

@@ -64,6 +64,12 @@ damaged packets.\n\n\
 Unknown where the capture cut the packet, or where the field is zero because the packet was captured \
 before the sender's hardware filled it in.",
             ),
+            Self::IbVcrc => (
+                "The CRC of the last link is right",
+                "Native InfiniBand packets end in a CRC of 16 bits over everything from the LRH \
+on, made anew by each link. A wrong one with a right ICRC means damage on the last link, behind \
+it, or a tool that changed the packet. Packets without it (the capture left it out) are not judged.",
+            ),
             Self::BthVersion => (
                 "The transport header version is 0",
                 "There is no other version. Receivers drop the packet.",

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use roce_codec::ib::{Opcode, Operation, PathMtu, Psn};
 
-/// Requests remembered; a power of two.
-const REMEMBERED: usize = 256;
+/// Requests remembered at first, and at most once that many have come; powers of two.
+const REMEMBERED: [usize; 2] = [16, 256];
 /// READ-like requests remembered: more than any device agrees to have outstanding.
 const READS: usize = 256;
 
@@ -17,28 +17,45 @@ pub(super) struct Past {
     pub(super) payload_len: u16,
 }
 
-/// A ring of the last requests, found by PSN.
+/// A ring of the last requests, found by PSN. Short flows have a short one.
 #[derive(Debug)]
-pub(super) struct History(Box<[Option<Past>; REMEMBERED]>);
+pub(super) struct History(Vec<Option<Past>>);
 
 impl History {
     pub(super) fn new() -> Self {
-        Self(Box::new([None; REMEMBERED]))
+        Self(vec![None; REMEMBERED[0]])
     }
 
-    fn slot(psn: Psn) -> usize {
-        usize::from(u16::try_from(psn.get() % 256).unwrap_or_default())
+    #[inline]
+    fn slot(&self, psn: Psn) -> usize {
+        // The length is a power of two.
+        usize::try_from(psn.get()).unwrap_or_default() & (self.0.len() - 1)
     }
 
     #[inline]
     pub(super) fn insert(&mut self, past: Past) {
-        self.0[Self::slot(past.psn)] = Some(past);
+        let slot = self.slot(past.psn);
+        if self.0[slot].is_some_and(|other| other.psn != past.psn) && self.0.len() < REMEMBERED[1] {
+            self.grow();
+            self.insert(past);
+            return;
+        }
+        self.0[slot] = Some(past);
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let longer = vec![None; self.0.len() * 2];
+        for past in std::mem::replace(&mut self.0, longer).into_iter().flatten() {
+            let slot = self.slot(past.psn);
+            self.0[slot] = Some(past);
+        }
     }
 
     /// The request with that PSN, if it is remembered.
     #[inline]
     pub(super) fn get(&self, psn: Psn) -> Option<Past> {
-        self.0[Self::slot(psn)].filter(|past| past.psn == psn)
+        self.0[self.slot(psn)].filter(|past| past.psn == psn)
     }
 }
 
@@ -122,7 +139,12 @@ mod tests {
         let past = |psn| Past { psn, opcode: Opcode::RC_SEND_ONLY, payload_len: 1 };
         history.insert(past(Psn::new(5)));
         assert_eq!(history.get(Psn::new(5)), Some(past(Psn::new(5))));
+        for psn in 6..5 + 256 {
+            history.insert(past(Psn::new(psn)));
+            assert_eq!(history.get(Psn::new(5)), Some(past(Psn::new(5))), "{psn}");
+        }
         history.insert(past(Psn::new(5 + 256)));
         assert_eq!(history.get(Psn::new(5)), None);
+        assert_eq!(history.get(Psn::new(6)), Some(past(Psn::new(6))));
     }
 }

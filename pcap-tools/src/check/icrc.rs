@@ -1,10 +1,10 @@
 //! The ICRC rule, and the known mistakes behind wrong ones.
 
-use roce_codec::Frame;
 use roce_codec::icrc::{IcrcMistake, IcrcVerdict};
 
 use super::judge::{At, Judge};
 use super::rule::Rule;
+use crate::observed::Observed;
 
 /// What the ICRC says of the rest of the packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,8 +18,14 @@ pub(super) enum Trust {
 }
 
 #[inline]
-pub(super) fn check(frame: &Frame<'_>, at: At, told: &mut u64, judge: &mut Judge) -> Trust {
-    match frame.verify_icrc() {
+pub(super) fn check(
+    observed: &Observed<'_>,
+    verdict: IcrcVerdict,
+    at: At,
+    told: &mut u64,
+    judge: &mut Judge,
+) -> Trust {
+    match verdict {
         IcrcVerdict::Valid => {
             judge.pass(Rule::RoceIcrc);
             Trust::Believed
@@ -30,13 +36,19 @@ pub(super) fn check(frame: &Frame<'_>, at: At, told: &mut u64, judge: &mut Judge
             });
             Trust::Unchecked
         }
-        IcrcVerdict::Invalid { expected, found } => wrong(frame, at, judge, expected, found),
+        IcrcVerdict::Invalid { expected, found } => wrong(observed, at, judge, expected, found),
     }
 }
 
 #[cold]
-fn wrong(frame: &Frame<'_>, at: At, judge: &mut Judge, expected: [u8; 4], found: [u8; 4]) -> Trust {
-    let diagnosis = frame.diagnose_icrc();
+fn wrong(
+    observed: &Observed<'_>,
+    at: At,
+    judge: &mut Judge,
+    expected: [u8; 4],
+    found: [u8; 4],
+) -> Trust {
+    let diagnosis = observed.diagnose_icrc();
     let message = match &diagnosis {
         Some(diagnosis) => format!("wrong ICRC, a known mistake of its sender: {diagnosis}"),
         None => "wrong ICRC: damaged on its way, or changed without a new ICRC".into(),

@@ -1,8 +1,8 @@
 //! Where verdicts are counted and findings are put.
 
-use super::flow::FlowKey;
 use super::report::{Counts, Finding};
 use super::rule::{Rule, Verdict};
+use crate::observed::FlowKey;
 
 /// The packet a verdict speaks of.
 #[derive(Debug, Clone, Copy)]

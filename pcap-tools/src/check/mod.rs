@@ -33,21 +33,20 @@ mod rule;
 
 use std::io::Read;
 
-use roce_codec::Frame;
 use roce_codec::ib::{PathMtu, Qpn, Service};
 use roce_engine::rules::length::{self, LengthFault};
 
 use crate::capture::{Packet, Reader};
-use crate::dissect::{Dissected, Fault, Malformed, dissect};
+use crate::dissect::{Dissected, Fault, Malformed};
+use crate::observed::{FlowKey, Observed};
 
-pub use flow::FlowKey;
 pub use report::{Counts, Finding, Report, Summary};
 pub use rule::{Rule, Severity, Verdict};
 
 use flow::{Flow, FlowId, FlowTable};
 use icrc::Trust;
 use judge::{At, Judge};
-use packet::Seen;
+use packet::{Network, Seen};
 use pairing::Pairing;
 use request::{Arrival, Known, RequestStream};
 use response::Fit;
@@ -114,13 +113,25 @@ impl Checker {
     /// may speak of an earlier packet.
     #[inline]
     pub fn packet(&mut self, packet: &Packet<'_>) -> &[Finding] {
+        self.observed(&Observed::new(packet))
+    }
+
+    /// Judges the next packet, which was observed already, perhaps on another core.
+    #[inline]
+    pub fn observed(&mut self, observed: &Observed<'_>) -> &[Finding] {
         self.judge.clear();
         self.summary.packets += 1;
+        let packet = &observed.packet;
         let at = At { packet: packet.number, time_ns: packet.timestamp_ns, flow: None };
-        match dissect(packet) {
-            Dissected::Roce(frame) => self.frame(&frame, at),
-            Dissected::Malformed(malformed) => self.malformed(malformed, at),
-            Dissected::Native(_) | Dissected::MacControl(_) | Dissected::Other(_) => {}
+        match &observed.what {
+            Dissected::Roce(frame) => {
+                self.transport(observed, Network::Roce(frame), FlowKey::of_frame(frame), at);
+            }
+            Dissected::Native(frame) => {
+                self.transport(observed, Network::Native(frame), FlowKey::of_native(frame), at);
+            }
+            Dissected::Malformed(malformed) => self.malformed(*malformed, at),
+            Dissected::MacControl(_) | Dissected::Other(_) => {}
         }
         self.judge.findings()
     }
@@ -140,7 +151,7 @@ impl Checker {
     #[must_use]
     pub fn summary(&self) -> Summary {
         let mut summary = self.summary;
-        summary.flows = u64::try_from(self.flows.len()).unwrap_or(u64::MAX);
+        summary.flows = self.flows.seen();
         for counts in self.judge.counts() {
             summary.pass += counts.pass;
             summary.fail += counts.fail;
@@ -160,14 +171,20 @@ impl Checker {
     }
 
     #[inline]
-    fn frame(&mut self, frame: &Frame<'_>, at: At) {
+    fn transport(
+        &mut self,
+        observed: &Observed<'_>,
+        network: Network<'_, '_>,
+        key: FlowKey,
+        at: At,
+    ) {
         self.summary.roce_packets += 1;
-        let seen = Seen::new(frame);
-        let key = FlowKey { src: frame.src(), dst: frame.dst(), dest_qp: seen.bth.dest_qp };
-        let id = self.flows.find(key);
+        let Some(verdict) = observed.icrc else { return };
+        let seen = Seen::new(network);
+        let id = self.flow(key);
         let at = At { flow: Some(key), ..at };
         let told = &mut self.flows.get_mut(id).told;
-        if icrc::check(frame, at, told, &mut self.judge) == Trust::Damaged {
+        if icrc::check(observed, verdict, at, told, &mut self.judge) == Trust::Damaged {
             return;
         }
         packet::check(&seen, at, told, &mut self.judge);
@@ -182,6 +199,24 @@ impl Checker {
             Service::Ud | Service::Rd => self.other_service(&seen, id, at),
             _ => {}
         }
+    }
+
+    /// The flow of that key. One that has been silent for long may have to go for it.
+    #[inline]
+    fn flow(&mut self, key: FlowKey) -> FlowId {
+        match self.flows.get(key) {
+            Some(id) => id,
+            None => self.new_flow(key),
+        }
+    }
+
+    #[cold]
+    fn new_flow(&mut self, key: FlowKey) -> FlowId {
+        let forgotten = self.flows.oldest();
+        if let Some(id) = forgotten {
+            self.new_connection(id);
+        }
+        self.flows.add(key, forgotten)
     }
 
     #[cold]

@@ -1,9 +1,9 @@
 //! Rules that one packet alone can keep or break.
 
-use roce_codec::Frame;
 use roce_codec::ib::{AethKind, Bth, HeaderKind, Opcode, OpcodeClass, OpcodeInfo, Operation};
-use roce_codec::ib::{QKey, Qpn, Service};
+use roce_codec::ib::{QKey, Qpn, Service, VcrcVerdict};
 use roce_codec::net::{Ip, Ipv4};
+use roce_codec::{Frame, NativeFrame, Transport};
 use roce_engine::rules::length::MAX_MESSAGE;
 
 use super::judge::{At, Judge};
@@ -13,9 +13,19 @@ use super::rule::Rule;
 /// Bytes of a management datagram.
 const MAD_LEN: usize = 256;
 
-/// A frame with what every rule asks of it, taken out once.
+/// What is around the transport.
+#[derive(Clone, Copy)]
+pub(super) enum Network<'f, 'a> {
+    /// RoCEv2.
+    Roce(&'f Frame<'a>),
+    /// RoCE v1 or native InfiniBand.
+    Native(&'f NativeFrame<'a>),
+}
+
+/// A packet with what every rule asks of it, taken out once.
 pub(super) struct Seen<'f, 'a> {
-    pub(super) frame: &'f Frame<'a>,
+    pub(super) network: Network<'f, 'a>,
+    pub(super) transport: &'f Transport<'a>,
     pub(super) bth: Bth,
     pub(super) info: &'static OpcodeInfo,
     pub(super) payload_len: usize,
@@ -23,9 +33,14 @@ pub(super) struct Seen<'f, 'a> {
 
 impl<'f, 'a> Seen<'f, 'a> {
     #[inline]
-    pub(super) fn new(frame: &'f Frame<'a>) -> Self {
-        let bth = frame.bth();
-        Self { frame, bth, info: bth.opcode.info(), payload_len: frame.payload_len() }
+    pub(super) fn new(network: Network<'f, 'a>) -> Self {
+        let transport: &Transport<'a> = match network {
+            Network::Roce(frame) => frame,
+            Network::Native(frame) => frame,
+        };
+        let bth = transport.bth();
+        let (info, payload_len) = (bth.opcode.info(), transport.payload_len());
+        Self { network, transport, bth, info, payload_len }
     }
 }
 
@@ -42,12 +57,16 @@ pub(super) fn check(seen: &Seen<'_, '_>, at: At, told: &mut u64, judge: &mut Jud
             });
             return;
         }
-        // The other congestion opcode belongs to native InfiniBand.
+        // Native InfiniBand and RoCEv2 each have a congestion opcode of their own.
         class => {
-            let kept = class == OpcodeClass::Known && seen.bth.opcode != Opcode::IB_CNP;
+            let foreign = match seen.network {
+                Network::Roce(_) => Opcode::IB_CNP,
+                Network::Native(_) => Opcode::CNP,
+            };
+            let kept = class == OpcodeClass::Known && seen.bth.opcode != foreign;
             judge.check(Rule::BthOpcode, at, kept, || {
                 let found = format!("{:#04x}", seen.bth.opcode.0);
-                ("a defined opcode".into(), found, "the opcode is reserved on RoCEv2".into())
+                ("a defined opcode".into(), found, "the opcode is reserved here".into())
             });
             if !kept {
                 return;
@@ -67,13 +86,32 @@ pub(super) fn check(seen: &Seen<'_, '_>, at: At, told: &mut u64, judge: &mut Jud
 
 #[inline]
 fn check_ip(seen: &Seen<'_, '_>, at: At, judge: &mut Judge) {
-    judge.pass(Rule::IpUdpLength);
     judge.pass(Rule::RoceLength);
-    if let Ip::V4(ip) = seen.frame.ip() {
+    let frame = match seen.network {
+        Network::Roce(frame) => frame,
+        Network::Native(frame) => return check_vcrc(frame, at, judge),
+    };
+    judge.pass(Rule::IpUdpLength);
+    if let Ip::V4(ip) = frame.ip() {
         judge.check(Rule::Ipv4Df, at, ip.flags_fragment & Ipv4::DONT_FRAGMENT != 0, || {
             let found = format!("flags {:#06x}", ip.flags_fragment);
             ("don't fragment".into(), found, "the packet may be fragmented on its way".into())
         });
+    }
+}
+
+/// The CRC of the last link, of native InfiniBand alone. What the capture cut or never had is not
+/// judged.
+#[cold]
+fn check_vcrc(frame: &NativeFrame<'_>, at: At, judge: &mut Judge) {
+    match frame.verify_vcrc() {
+        VcrcVerdict::Valid => judge.pass(Rule::IbVcrc),
+        VcrcVerdict::Invalid { expected, found } => {
+            let hex = |bytes| format!("{:04x}", u16::from_be_bytes(bytes));
+            let message = "damaged on its last link, or behind it".into();
+            judge.fail(Rule::IbVcrc, at, (hex(expected), hex(found), message));
+        }
+        _ => {}
     }
 }
 
@@ -105,11 +143,16 @@ fn check_pad(seen: &Seen<'_, '_>, at: At, judge: &mut Judge) {
         let message = format!("{} bytes of payload", seen.payload_len);
         (needed.to_string(), pad.to_string(), message)
     });
-    if pad > 0 && seen.frame.missing() == 0 {
-        judge.check(Rule::BthPadBytes, at, seen.frame.pad().iter().all(|byte| *byte == 0), || {
-            let found = format!("{:02x?}", seen.frame.pad());
-            ("zero".into(), found, "pad bytes are not zero".into())
-        });
+    if pad > 0 && seen.transport.missing() == 0 {
+        judge.check(
+            Rule::BthPadBytes,
+            at,
+            seen.transport.pad().iter().all(|byte| *byte == 0),
+            || {
+                let found = format!("{:02x?}", seen.transport.pad());
+                ("zero".into(), found, "pad bytes are not zero".into())
+            },
+        );
     }
 }
 
@@ -136,7 +179,7 @@ fn check_length(seen: &Seen<'_, '_>, at: At, judge: &mut Judge) {
 fn check_headers(seen: &Seen<'_, '_>, at: At, judge: &mut Judge) {
     let headers = seen.info.headers;
     if headers.contains(HeaderKind::Reth)
-        && let Some(reth) = seen.frame.reth()
+        && let Some(reth) = seen.transport.reth()
     {
         judge.check(Rule::RethDmaLen, at, reth.dma_len <= MAX_MESSAGE, || {
             let found = reth.dma_len.to_string();
@@ -144,7 +187,7 @@ fn check_headers(seen: &Seen<'_, '_>, at: At, judge: &mut Judge) {
         });
     }
     if headers.contains(HeaderKind::Aeth)
-        && let Some(aeth) = seen.frame.aeth()
+        && let Some(aeth) = seen.transport.aeth()
     {
         let kind = aeth.syndrome.kind();
         let only_ack = seen.info.operation != Operation::Acknowledge;
@@ -163,7 +206,7 @@ fn check_headers(seen: &Seen<'_, '_>, at: At, judge: &mut Judge) {
 
 fn check_cnp(seen: &Seen<'_, '_>, at: At, judge: &mut Judge) {
     let bth = &seen.bth;
-    let reserved = seen.frame.ext(HeaderKind::CnpReserved).unwrap_or_default();
+    let reserved = seen.transport.ext(HeaderKind::CnpReserved).unwrap_or_default();
     let faults = [
         (!bth.becn, "BECN is not set"),
         (bth.solicited, "solicited event is set"),
@@ -181,13 +224,13 @@ fn check_cnp(seen: &Seen<'_, '_>, at: At, judge: &mut Judge) {
 }
 
 fn check_mad(seen: &Seen<'_, '_>, at: At, judge: &mut Judge) {
-    let fault = match seen.frame.deth() {
+    let fault = match seen.transport.deth() {
         _ if seen.info.service == Service::Cnp => return,
         _ if seen.info.service != Service::Ud => Some(format!("{} to QP1", seen.bth.opcode)),
         Some(deth) if deth.qkey != QKey::GSI => Some(format!("Q_Key {:#010x}", deth.qkey.0)),
         Some(deth) if deth.src_qp != Qpn::GSI => Some(format!("source QP {}", deth.src_qp)),
         _ if seen.payload_len != MAD_LEN => Some(format!("{} bytes", seen.payload_len)),
-        _ => match seen.frame.payload()[0].first() {
+        _ => match seen.transport.payload()[0].first() {
             Some(version) if *version != 1 => Some(format!("MAD base version {version}")),
             _ => None,
         },

@@ -5,12 +5,11 @@
 //! never where several flows between the two hosts use the same PSNs (some libraries start every
 //! connection at PSN 0): there a wrong pair would look right.
 
-use std::collections::HashMap;
-use std::net::IpAddr;
-
 use roce_codec::ib::Psn;
+use std::collections::HashMap;
 
 use super::flow::{FlowId, FlowTable};
+use crate::observed::Host;
 
 /// Matches after which a pair is believed enough to fail somebody.
 const CONFIDENT: u32 = 8;
@@ -65,8 +64,8 @@ impl Peer {
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct RequestKey {
-    src: IpAddr,
-    dst: IpAddr,
+    src: Host,
+    dst: Host,
     psn: Psn,
 }
 
@@ -100,7 +99,9 @@ impl Pairing {
         let request = RequestKey { src: key.dst, dst: key.src, psn };
         let Some(Some(found)) = self.waiting.get(&request).copied() else { return };
         let Some([flow, found_flow]) = flows.pair_mut(id, found) else { return };
-        if found_flow.peer.flow.is_none() {
+        // The flow that sent the request may have been forgotten, and another be in its place.
+        let hosts = (found_flow.key.src, found_flow.key.dst);
+        if found_flow.peer.flow.is_none() && hosts == (request.src, request.dst) {
             let ambiguous = flow.peer.ambiguous || found_flow.peer.ambiguous;
             flow.peer = Peer { flow: Some(found), ambiguous, ..Peer::default() };
             found_flow.peer = Peer { flow: Some(id), ambiguous, ..Peer::default() };
@@ -127,15 +128,17 @@ pub(super) fn part(flows: &mut FlowTable, id: FlowId) {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use roce_codec::ib::Qpn;
 
-    use super::super::flow::FlowKey;
     use super::*;
+    use crate::observed::FlowKey;
 
     fn flow(table: &mut FlowTable, forward: bool, qp: u32) -> FlowId {
-        let (a, b) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+        let [a, b] = [1, 2].map(|host| Host::Ip(IpAddr::from([10, 0, 0, host])));
         let (src, dst) = if forward { (a, b) } else { (b, a) };
-        table.find(FlowKey { src, dst, dest_qp: Qpn::new(qp) })
+        table.add(FlowKey { src, dst, dest_qp: Qpn::new(qp) }, None)
     }
 
     #[test]

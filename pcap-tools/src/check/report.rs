@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use super::flow::FlowKey;
 use super::rule::{Rule, Verdict};
 use crate::capture::CaptureError;
+use crate::observed::FlowKey;
 
 /// A rule broken, or one that the capture cannot tell.
 ///
@@ -63,7 +63,7 @@ pub struct Counts {
 pub struct Summary {
     /// Packets read.
     pub packets: u64,
-    /// Those sent to RoCEv2's port.
+    /// RoCE and InfiniBand packets, and what was sent to RoCEv2's port and cannot be read.
     pub roce_packets: u64,
     /// Right ICRCs.
     pub icrc_valid: u64,

@@ -222,7 +222,7 @@ impl RequestStream {
     #[inline]
     fn start_progress(&mut self, seen: &Seen<'_, '_>) {
         let write = seen.info.operation == Operation::Write;
-        let dma_len = seen.frame.reth().filter(|_| write).map(|reth| reth.dma_len);
+        let dma_len = seen.transport.reth().filter(|_| write).map(|reth| reth.dma_len);
         self.progress = dma_len.map(|dma_len| Progress { dma_len, remaining: dma_len });
     }
 
@@ -419,7 +419,7 @@ fn unsettled(psn: Psn) -> super::judge::Words {
 }
 
 fn read_len(seen: &Seen<'_, '_>) -> u32 {
-    match seen.frame.reth() {
+    match seen.transport.reth() {
         Some(reth) if seen.info.operation == Operation::ReadRequest => reth.dma_len,
         _ => 0,
     }

@@ -160,7 +160,7 @@ impl ResponseStream {
             _ if past.is_some() => Fit::Confirmed,
             _ => Fit::Open,
         };
-        if let Some(aeth) = seen.frame.aeth() {
+        if let Some(aeth) = seen.transport.aeth() {
             self.check_msn(seen, aeth, requests, known, at, told, judge);
             self.check_nak(seen, aeth, requests, known, at, told, judge);
             match aeth.syndrome.kind() {
@@ -299,7 +299,7 @@ impl ResponseStream {
             }
             return;
         }
-        let icrc = seen.frame.icrc();
+        let icrc = seen.transport.icrc();
         let retransmissions = requests.retransmissions();
         let again = self.nak.filter(|nak| nak.psn == psn);
         self.nak = Some(Nak { psn, icrc, retransmissions });

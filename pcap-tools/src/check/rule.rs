@@ -109,6 +109,8 @@ rules! {
     RoceLength = "ROCE-LENGTH", Error, "IBTA 9.6";
     /// The ICRC is right.
     RoceIcrc = "ROCE-ICRC", Error, "IBTA 7.8.1; Annex A17.3.3";
+    /// The CRC of the last link is right.
+    IbVcrc = "IB-VCRC", Error, "IBTA 7.8.2";
     /// The transport header version is 0.
     BthVersion = "BTH-VERSION", Error, "IBTA 9.6";
     /// Reserved bits are zero.

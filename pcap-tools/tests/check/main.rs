@@ -6,6 +6,7 @@ mod false_alarms;
 mod faults;
 mod icrc;
 mod mutations;
+mod native;
 mod robustness;
 mod support;
 mod unknown;

@@ -127,11 +127,7 @@ fn write_findings(
 }
 
 fn write_summary(total: &Summary, rules: &[Counts], out: &mut impl Write) -> io::Result<()> {
-    writeln!(
-        out,
-        "{} packets, {} RoCEv2, {} flows",
-        total.packets, total.roce_packets, total.flows
-    )?;
+    writeln!(out, "{} packets, {} RoCE, {} flows", total.packets, total.roce_packets, total.flows)?;
     writeln!(
         out,
         "ICRC: {} valid, {} invalid, {} not checkable",
