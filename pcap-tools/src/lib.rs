@@ -28,6 +28,7 @@
 
 pub mod capture;
 pub mod check;
+pub mod connection;
 pub mod decode;
 pub mod dissect;
 pub mod observed;
