@@ -186,16 +186,7 @@ mod tests {
     ];
 
     fn fault(data: &[u8]) -> Option<Fault> {
-        let packet = Packet {
-            number: 1,
-            offset: 0,
-            timestamp_ns: None,
-            interface: 0,
-            link: Some(LinkType::RAW),
-            direction: None,
-            orig_len: 44,
-            data,
-        };
+        let packet = Packet { orig_len: 44, ..Packet::new(LinkType::RAW, data) };
         match dissect(&packet) {
             Dissected::Malformed(malformed) => Some(malformed.fault),
             _ => None,

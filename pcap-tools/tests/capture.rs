@@ -1,9 +1,13 @@
 //! Capture files in every shape: written by hand here, by our writer, and damaged.
 
+use std::io::Read;
+
 use pcap_file::pcap::PcapReader;
 use pcap_file::pcapng::{Block, PcapNgReader};
 use proptest::prelude::*;
-use roce_pcap::capture::{CaptureError, Damage, Direction, LinkType, Packet, PcapngWriter, Reader};
+use roce_pcap::capture::{
+    Batch, CaptureError, Damage, Direction, LinkType, Packet, PcapngWriter, Reader,
+};
 
 /// What a test compares of a packet.
 #[derive(Debug, PartialEq, Clone)]
@@ -12,6 +16,7 @@ struct Seen {
     timestamp_ns: Option<u64>,
     link: Option<LinkType>,
     direction: Option<Direction>,
+    fcs_len: u8,
     orig_len: u32,
     data: Vec<u8>,
 }
@@ -23,14 +28,27 @@ impl From<Packet<'_>> for Seen {
             timestamp_ns: packet.timestamp_ns,
             link: packet.link,
             direction: packet.direction,
+            fcs_len: packet.fcs_len,
             orig_len: packet.orig_len,
             data: packet.data.to_vec(),
         }
     }
 }
 
-/// Reads to the end: the packets and the error after them, which must be the last word.
+/// Reads to the end: the packets and the error after them, which must be the last word. One by
+/// one and in batches gives the same, also where the bytes come in pieces.
 fn read(file: &[u8]) -> (Vec<Seen>, Option<CaptureError>) {
+    let one_by_one = read_one_by_one(file);
+    let text = |error: &Option<CaptureError>| error.as_ref().map(ToString::to_string);
+    for piece in [1, 61, usize::MAX] {
+        let in_batches = read_in_batches(Pieces { rest: file, most: piece });
+        assert_eq!(one_by_one.0, in_batches.0, "in pieces of {piece}");
+        assert_eq!(text(&one_by_one.1), text(&in_batches.1), "in pieces of {piece}");
+    }
+    one_by_one
+}
+
+fn read_one_by_one(file: &[u8]) -> (Vec<Seen>, Option<CaptureError>) {
     let mut reader = match Reader::new(file) {
         Ok(reader) => reader,
         Err(error) => return (Vec::new(), Some(error)),
@@ -47,6 +65,44 @@ fn read(file: &[u8]) -> (Vec<Seen>, Option<CaptureError>) {
     }
     assert!(reader.next_packet().is_none());
     (packets, None)
+}
+
+fn read_in_batches(file: impl Read) -> (Vec<Seen>, Option<CaptureError>) {
+    let mut reader = match Reader::new(file) {
+        Ok(reader) => reader,
+        Err(error) => return (Vec::new(), Some(error)),
+    };
+    let mut packets = Vec::new();
+    let mut batch = Batch::new();
+    loop {
+        match reader.fill(&mut batch) {
+            Ok(0) => break,
+            Ok(count) => {
+                assert_eq!(count, batch.packets().len());
+                packets.extend(batch.packets().map(Seen::from));
+            }
+            Err(error) => {
+                assert_eq!(batch.packets().count(), 0);
+                assert_eq!(reader.fill(&mut batch).unwrap(), 0, "something follows {error}");
+                return (packets, Some(error));
+            }
+        }
+    }
+    assert_eq!(reader.fill(&mut batch).unwrap(), 0);
+    (packets, None)
+}
+
+/// Gives at most `most` bytes a read, as a pipe may.
+struct Pieces<'a> {
+    rest: &'a [u8],
+    most: usize,
+}
+
+impl Read for Pieces<'_> {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        let most = self.most.min(out.len());
+        self.rest.read(&mut out[..most])
+    }
 }
 
 /// Writes numbers in the byte order under test.
@@ -144,6 +200,7 @@ fn four_magics() {
                     timestamp_ns: Some(1_700_000_000_123_456_000),
                     link: Some(LinkType::ETHERNET),
                     direction: None,
+                    fcs_len: 0,
                     orig_len: 5,
                     data: b"hello".to_vec(),
                 }]
@@ -173,12 +230,57 @@ fn odd_but_real_lengths_and_fractions() {
     assert_eq!(read(&file.bytes).0.len(), 1, "snaplen 0");
 }
 
+/// Bit 26 says that the four uppermost are the length of the FCS, in units of two bytes.
 #[test]
-fn upper_bits_of_the_link_type_are_no_link_type() {
-    let mut file = File::pcap(false, false, 96);
-    file.bytes[23] = 0x44;
-    file.pcap_packet(1, 0, 2, b"ab");
-    assert_eq!(read(&file.bytes).0[0].link, Some(LinkType::ETHERNET));
+fn upper_bits_of_the_link_type_are_the_length_of_the_fcs() {
+    for (upper, fcs_len) in [(0x44, 8), (0x24, 4), (0xf4, 30), (0x20, 0)] {
+        let mut file = File::pcap(false, false, 96);
+        file.bytes[23] = upper;
+        file.pcap_packet(1, 0, 2, b"ab");
+        let packet = &read(&file.bytes).0[0];
+        assert_eq!((packet.link, packet.fcs_len), (Some(LinkType::ETHERNET), fcs_len));
+    }
+}
+
+/// What libpcap wrote with Alexey Kuznetsov's patches: eight more bytes a packet.
+#[test]
+fn patched_libpcap() {
+    for big in [false, true] {
+        let mut file = File { bytes: Vec::new(), big };
+        file.u32(0xa1b2_cd34).u16(2).u16(4).u32(0).u32(0).u32(96).u32(1);
+        for (kind, data) in [(0, b"one"), (4, b"two")] {
+            file.u32(1).u32(500_000).u32(3).u32(60).u32(7).u16(0x0800).raw(&[kind, 0]).raw(data);
+        }
+        let (packets, error) = read(&file.bytes);
+        assert!(error.is_none());
+        assert_eq!(packets.len(), 2);
+        assert_eq!((packets[0].timestamp_ns, packets[0].orig_len), (Some(1_500_000_000), 60));
+        let directions: Vec<_> = packets.iter().map(|packet| packet.direction).collect();
+        assert_eq!(directions, [Some(Direction::Inbound), Some(Direction::Outbound)]);
+        assert_eq!(packets[1].data, b"two");
+    }
+}
+
+/// The option `if_fcslen`, which `epb_flags` overrides for a packet.
+#[test]
+fn interfaces_say_how_long_the_fcs_is() {
+    let mut file = File::pcapng(false);
+    file.block(1, |body| {
+        body.u16(1).u16(0).u32(0).u16(13).u16(1).raw(&[4, 0, 0, 0]).u16(0).u16(0);
+    });
+    file.enhanced(0, 1, b"frame and FCS");
+    file.block(6, |body| {
+        body.u32(0).u32(0).u32(1).u32(4).u32(4).raw(b"data");
+        body.u16(2).u16(4).u32(2 | 2 << 5).u16(0).u16(0);
+    });
+    file.block(3, |body| {
+        body.u32(4).raw(b"defg");
+    });
+    let (packets, error) = read(&file.bytes);
+    assert!(error.is_none());
+    let lengths: Vec<_> = packets.iter().map(|packet| packet.fcs_len).collect();
+    assert_eq!(lengths, [4, 2, 4]);
+    assert_eq!(packets[1].direction, Some(Direction::Outbound));
 }
 
 /// Cases 76 and 77: link type and timestamp resolution belong to the interface.

@@ -45,6 +45,8 @@ impl Ticks {
 pub(super) struct Interface {
     pub(super) link: LinkType,
     pub(super) snaplen: u32,
+    /// `if_fcslen`: bytes at the end of each frame.
+    pub(super) fcs_len: u8,
     ticks: Ticks,
     /// `if_tsoffset`: nanoseconds to add.
     offset_ns: i64,
@@ -56,12 +58,14 @@ impl Interface {
         let mut interface = Self {
             link: LinkType(order.u16(body, 0)?),
             snaplen: order.u32(body, 4)?,
+            fcs_len: 0,
             ticks: Ticks::of_resolution(6),
             offset_ns: 0,
         };
         for (code, value) in options(order, body.get(8..)?) {
             match (code, value) {
                 (9, &[resolution, ..]) => interface.ticks = Ticks::of_resolution(resolution),
+                (13, &[len, ..]) => interface.fcs_len = len,
                 (14, value) => {
                     let seconds = order.u64(value, 0).unwrap_or_default().cast_signed();
                     interface.offset_ns = seconds.saturating_mul(1_000_000_000);

@@ -19,25 +19,22 @@
 //! # Ok::<(), roce_pcap::capture::CaptureError>(())
 //! ```
 
+mod batch;
 mod byte_order;
 mod error;
 mod interface;
 mod link;
 mod pcap;
 mod pcapng;
+mod reader;
 mod source;
 mod writer;
 
-use std::fs::File;
-use std::io::Read;
-use std::ops::Range;
-use std::path::Path;
-
+pub use batch::Batch;
 pub use error::{CaptureError, Damage};
 pub use link::{LinkError, LinkType};
+pub use reader::Reader;
 pub use writer::PcapngWriter;
-
-use source::Source;
 
 /// The longest packet that is believed, in bytes; a longer one is damage.
 pub const MAX_PACKET: u32 = 16 << 20;
@@ -66,113 +63,30 @@ pub struct Packet<'a> {
     pub link: Option<LinkType>,
     /// Which way it went, if the file says.
     pub direction: Option<Direction>,
+    /// How many bytes at the end of the frame are its check sequence (Ethernet: 4), as the file
+    /// states it; 0 if it does not. A packet that was cut has fewer of them, or none.
+    pub fcs_len: u8,
     /// Bytes on the wire, as the file states them; `data` may hold fewer.
     pub orig_len: u32,
     /// What was captured.
     pub data: &'a [u8],
 }
 
-/// A packet whose bytes are still named by where they lie in the buffer.
-#[derive(Debug)]
-struct Record {
-    offset: u64,
-    range: Range<usize>,
-    orig_len: u32,
-    timestamp_ns: Option<u64>,
-    interface: u32,
-    link: Option<LinkType>,
-    direction: Option<Direction>,
-}
-
-#[derive(Debug)]
-enum Format {
-    Pcap(pcap::Pcap),
-    Pcapng(pcapng::Pcapng),
-}
-
-/// Streams the packets of a capture in either format, which it detects.
-#[derive(Debug)]
-pub struct Reader<R> {
-    source: Source<R>,
-    format: Format,
-    packets: u64,
-    ended: bool,
-}
-
-impl Reader<File> {
-    /// Opens a file.
-    ///
-    /// # Errors
-    /// As [`Reader::new`], and [`CaptureError::Io`] if it cannot be opened.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, CaptureError> {
-        let file = File::open(path).map_err(|source| CaptureError::Io { offset: 0, source })?;
-        Self::new(file)
-    }
-}
-
-impl<R: Read> Reader<R> {
-    /// Reads the first bytes of `inner` (which needs no buffering of its own) to see the format.
-    ///
-    /// # Errors
-    /// [`CaptureError::Empty`], [`CaptureError::NotACapture`], [`CaptureError::Truncated`] inside
-    /// the file header, and [`CaptureError::Io`].
-    pub fn new(inner: R) -> Result<Self, CaptureError> {
-        let mut source = Source::new(inner);
-        source.fill(4)?;
-        let first = *source.bytes().first_chunk::<4>().ok_or(CaptureError::Empty)?;
-        let format = if first == pcapng::MAGIC {
-            Format::Pcapng(pcapng::Pcapng::new())
-        } else if let Some(magic) = pcap::magic(first) {
-            Format::Pcap(pcap::Pcap::open(&mut source, magic)?)
-        } else {
-            return Err(CaptureError::NotACapture(first));
-        };
-        Ok(Self { source, format, packets: 0, ended: false })
-    }
-
-    /// The next packet, on loan until the next call; `None` at the end of the file and after an
-    /// error.
-    ///
-    /// # Errors
-    /// [`CaptureError`] once, where the file stops making sense.
-    #[inline]
-    pub fn next_packet(&mut self) -> Option<Result<Packet<'_>, CaptureError>> {
-        if self.ended {
-            return None;
-        }
-        let record = match &mut self.format {
-            Format::Pcap(pcap) => pcap.next(&mut self.source),
-            Format::Pcapng(pcapng) => pcapng.next(&mut self.source),
-        };
-        match record {
-            Ok(Some(record)) => {
-                self.packets += 1;
-                Some(Ok(Packet {
-                    number: self.packets,
-                    offset: record.offset,
-                    timestamp_ns: record.timestamp_ns,
-                    interface: record.interface,
-                    link: record.link,
-                    direction: record.direction,
-                    orig_len: record.orig_len,
-                    data: self.source.slice(record.range),
-                }))
-            }
-            Ok(None) => {
-                self.ended = true;
-                None
-            }
-            Err(error) => {
-                self.ended = true;
-                Some(Err(error))
-            }
-        }
-    }
-
-    /// Bytes of the file taken so far.
+impl<'a> Packet<'a> {
+    /// A packet that stands alone and whole: number 1, no time, no direction.
     #[must_use]
-    pub fn offset(&self) -> u64 {
-        self.source.offset()
+    pub fn new(link: LinkType, data: &'a [u8]) -> Self {
+        Self {
+            number: 1,
+            offset: 0,
+            timestamp_ns: None,
+            interface: 0,
+            link: Some(link),
+            direction: None,
+            fcs_len: 0,
+            orig_len: u32::try_from(data.len()).unwrap_or(u32::MAX),
+            data,
+        }
     }
 }
 

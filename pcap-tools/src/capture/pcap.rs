@@ -1,84 +1,122 @@
 //! The classic format: a file header of 24 bytes, then 16 bytes in front of each packet.
 //!
 //! ```text
-//! file    magic a1b2c3d4 (microseconds) or a1b23c4d (nanoseconds), major and minor version,
-//!         time zone, accuracy, snaplen, link type (upper bits: length of the FCS)
+//! file    magic, major and minor version, time zone, accuracy, snaplen, link type (upper bits:
+//!         length of the FCS)
 //! packet  seconds, fraction, captured length, original length
 //! ```
-
-use std::io::Read;
+//!
+//! | magic | fraction | more |
+//! |---|---|---|
+//! | a1b2c3d4 | microseconds | |
+//! | a1b23c4d | nanoseconds | |
+//! | a1b2cd34 | microseconds | patched libpcap of Linux 2.2: behind the original length stand interface, protocol, packet type |
+//!
+//! Any of them in either byte order.
 
 use super::byte_order::ByteOrder;
-use super::source::Source;
-use super::{CaptureError, Damage, LinkType, MAX_PACKET, Record, size};
+use super::reader::{Record, Step};
+use super::{CaptureError, Damage, Direction, LinkType, MAX_PACKET, size};
 
 const FILE_HEADER: usize = 24;
 const PACKET_HEADER: usize = 16;
+const PATCHED_HEADER: usize = 24;
+/// `PACKET_OUTGOING` of Linux's packet sockets.
+const OUTGOING: u8 = 4;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pcap {
     order: ByteOrder,
     /// Nanoseconds of one unit of the fraction.
     fraction_ns: u64,
+    packet_header: usize,
     link: LinkType,
+    fcs_len: u8,
 }
 
-/// The byte order and the unit of the fraction that a magic stands for.
-pub(super) fn magic(bytes: [u8; 4]) -> Option<(ByteOrder, u64)> {
-    Some(match bytes {
-        [0xd4, 0xc3, 0xb2, 0xa1] => (ByteOrder::Little, 1000),
-        [0xa1, 0xb2, 0xc3, 0xd4] => (ByteOrder::Big, 1000),
-        [0x4d, 0x3c, 0xb2, 0xa1] => (ByteOrder::Little, 1),
-        [0xa1, 0xb2, 0x3c, 0x4d] => (ByteOrder::Big, 1),
-        _ => return None,
-    })
+/// What a magic stands for: byte order, nanoseconds of a unit of the fraction, length of a
+/// packet's header.
+fn magic(bytes: [u8; 4]) -> Option<(ByteOrder, u64, usize)> {
+    let (order, number) = match bytes {
+        [0xa1, 0xb2, ..] => (ByteOrder::Big, u32::from_be_bytes(bytes)),
+        _ => (ByteOrder::Little, u32::from_le_bytes(bytes)),
+    };
+    match number {
+        0xa1b2_c3d4 => Some((order, 1000, PACKET_HEADER)),
+        0xa1b2_3c4d => Some((order, 1, PACKET_HEADER)),
+        0xa1b2_cd34 => Some((order, 1000, PATCHED_HEADER)),
+        _ => None,
+    }
 }
 
 impl Pcap {
-    /// Takes the file header.
-    pub(super) fn open<R: Read>(
-        source: &mut Source<R>,
-        (order, fraction_ns): (ByteOrder, u64),
-    ) -> Result<Self, CaptureError> {
-        source.require(FILE_HEADER)?;
-        let network = order.u32(source.bytes(), 20).unwrap_or_default();
-        source.take(FILE_HEADER);
-        let [low, high, ..] = network.to_le_bytes();
-        Ok(Self { order, fraction_ns, link: LinkType(u16::from_le_bytes([low, high])) })
+    /// Whether a file that starts so is one.
+    pub(super) fn starts(first: [u8; 4]) -> bool {
+        magic(first).is_some()
     }
 
-    /// Takes the next packet; `None` at the end of the file.
+    /// From what a file starts with; also says how long the file's header is.
+    pub(super) fn open(bytes: &[u8]) -> Result<(Self, usize), CaptureError> {
+        let first = bytes.first_chunk().copied().and_then(magic);
+        let (Some((order, fraction_ns, packet_header)), Some(header)) =
+            (first, bytes.first_chunk::<FILE_HEADER>())
+        else {
+            let available = bytes.len();
+            return Err(CaptureError::Truncated { offset: 0, needed: FILE_HEADER, available });
+        };
+        let network = order.u32(header, 20).unwrap_or_default();
+        let [low, high, _, upper] = network.to_le_bytes();
+        // Bit 26 says that the four bits above it are the FCS's length in 16-bit words.
+        let fcs_len = if upper & 4 != 0 { (upper >> 4) * 2 } else { 0 };
+        let link = LinkType(u16::from_le_bytes([low, high]));
+        Ok((Self { order, fraction_ns, packet_header, link, fcs_len }, FILE_HEADER))
+    }
+
+    /// Finds the packet at the start of `bytes`.
     ///
     /// Real files have captured lengths above the snaplen or the original length, and fractions
     /// of a second or more: they are taken as they stand.
     #[inline]
-    pub(super) fn next<R: Read>(
-        &self,
-        source: &mut Source<R>,
-    ) -> Result<Option<Record>, CaptureError> {
-        let offset = source.offset();
-        if source.fill(PACKET_HEADER)? == 0 {
-            return Ok(None);
+    pub(super) fn step(&self, bytes: &[u8]) -> Result<Step, Damage> {
+        let header = self.packet_header;
+        if bytes.len() < header {
+            return Ok(Step::Need(header));
         }
-        source.require(PACKET_HEADER)?;
-        let field = |at| self.order.u32(source.bytes(), at).unwrap_or_default();
+        let field = |at| self.order.u32(bytes, at).unwrap_or_default();
         let (seconds, fraction, captured, orig_len) = (field(0), field(4), field(8), field(12));
         if captured > MAX_PACKET {
-            return Err(CaptureError::Damaged { offset, damage: Damage::PacketLength(captured) });
+            return Err(Damage::PacketLength(captured));
         }
-        let len = PACKET_HEADER + size(captured);
-        source.require(len)?;
-        let taken = source.take(len);
-        Ok(Some(Record {
-            offset,
-            range: taken.start + PACKET_HEADER..taken.end,
-            orig_len,
-            timestamp_ns: Some(
-                u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * self.fraction_ns,
-            ),
-            interface: 0,
-            link: Some(self.link),
-            direction: None,
-        }))
+        let len = header + size(captured);
+        if bytes.len() < len {
+            return Ok(Step::Need(len));
+        }
+        let (interface, direction) = match header {
+            PATCHED_HEADER => (field(16), packet_type(bytes.get(22).copied())),
+            _ => (0, None),
+        };
+        Ok(Step::Packet(
+            len,
+            Record {
+                offset: 0,
+                range: header..len,
+                orig_len,
+                timestamp_ns: Some(
+                    u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * self.fraction_ns,
+                ),
+                interface,
+                link: Some(self.link),
+                direction,
+                fcs_len: self.fcs_len,
+            },
+        ))
+    }
+}
+
+fn packet_type(value: Option<u8>) -> Option<Direction> {
+    match value? {
+        OUTGOING => Some(Direction::Outbound),
+        0..OUTGOING => Some(Direction::Inbound),
+        _ => None,
     }
 }

@@ -8,13 +8,10 @@
 //!
 //! <https://www.ietf.org/archive/id/draft-ietf-opsawg-pcapng-03.html>
 
-use std::io::Read;
-use std::ops::Range;
-
 use super::byte_order::ByteOrder;
 use super::interface::Interface;
-use super::source::Source;
-use super::{CaptureError, Damage, Direction, LinkType, MAX_PACKET, Record, size};
+use super::reader::{Record, Step};
+use super::{Damage, Direction, MAX_PACKET, size};
 
 pub(super) const MAGIC: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
@@ -25,6 +22,8 @@ const ENHANCED_PACKET: u32 = 6;
 
 /// Type and length in front, length behind.
 const FRAMING: usize = 12;
+/// Where a block's body starts.
+const BODY: usize = 8;
 const MAX_INTERFACES: usize = 1 << 16;
 /// Room for a packet's options; a block that is longer holds no packet we can use.
 const MAX_BLOCK: u32 = MAX_PACKET + (1 << 20);
@@ -40,77 +39,54 @@ impl Pcapng {
         Self { order: ByteOrder::Little, interfaces: Vec::new() }
     }
 
-    /// Takes blocks up to and including the next packet; `None` at the end of the file.
+    /// Finds the block at the start of `bytes`.
     #[inline]
-    pub(super) fn next<R: Read>(
-        &mut self,
-        source: &mut Source<R>,
-    ) -> Result<Option<Record>, CaptureError> {
-        loop {
-            let offset = source.offset();
-            if source.fill(FRAMING)? == 0 {
-                return Ok(None);
-            }
-            source.require(FRAMING)?;
-            if source.bytes().starts_with(&MAGIC) {
-                self.order = section_order(source.bytes())
-                    .map_err(|damage| CaptureError::Damaged { offset, damage })?;
-                self.interfaces.clear();
-            }
-            let field = |at| self.order.u32(source.bytes(), at).unwrap_or_default();
-            let (kind, front) = (field(0), field(4));
-            let len = size(front);
-            if len < FRAMING || !len.is_multiple_of(4) {
-                return Err(CaptureError::Damaged { offset, damage: Damage::BlockLength(front) });
-            }
-            if !matches!(kind, INTERFACE_DESCRIPTION | PACKET | SIMPLE_PACKET | ENHANCED_PACKET) {
-                source.skip(len - 4)?;
-                self.check_back(source, offset, front)?;
-                source.take(4);
-                continue;
-            }
-            if front > MAX_BLOCK {
-                return Err(CaptureError::Damaged { offset, damage: Damage::BlockLength(front) });
-            }
-            source.require(len)?;
-            let taken = source.take(len - 4);
-            self.check_back(source, offset, front)?;
-            source.take(4);
-            let body = taken.start + 8..taken.end;
-            let bytes = source.slice(body.clone());
-            let record = if kind == INTERFACE_DESCRIPTION {
-                self.add_interface(bytes).map(|()| None)
-            } else {
-                self.packet(kind, bytes)
-                    .map(|packet| Some(packet.at(offset, body.start)))
-                    .ok_or(Damage::BlockContents)
-            };
-            match record {
-                Ok(Some(record)) => return Ok(Some(record)),
-                Ok(None) => {}
-                Err(damage) => return Err(CaptureError::Damaged { offset, damage }),
-            }
+    pub(super) fn step(&mut self, bytes: &[u8]) -> Result<Step, Damage> {
+        if bytes.len() < FRAMING {
+            return Ok(Step::Need(FRAMING));
+        }
+        if bytes.starts_with(&MAGIC) {
+            self.start_section(bytes)?;
+        }
+        let (kind, front) = (self.length_at(bytes, 0), self.length_at(bytes, 4));
+        let len = size(front);
+        if len < FRAMING || !len.is_multiple_of(4) {
+            return Err(Damage::BlockLength(front));
+        }
+        let known =
+            matches!(kind, INTERFACE_DESCRIPTION | PACKET | SIMPLE_PACKET | ENHANCED_PACKET);
+        if known && front > MAX_BLOCK {
+            return Err(Damage::BlockLength(front));
+        }
+        if bytes.len() < len {
+            return Ok(if known { Step::Need(len) } else { Step::Skip(front) });
+        }
+        let back = self.length_at(bytes, len - 4);
+        if back != front {
+            return Err(Damage::BlockLengths { front, back });
+        }
+        let body = bytes.get(8..len - 4).unwrap_or_default();
+        match kind {
+            INTERFACE_DESCRIPTION => self.add_interface(body).map(|()| Step::Pass(len)),
+            PACKET | SIMPLE_PACKET | ENHANCED_PACKET => match self.packet(kind, body) {
+                Some(record) => Ok(Step::Packet(len, record)),
+                None => Err(Damage::BlockContents),
+            },
+            _ => Ok(Step::Pass(len)),
         }
     }
 
-    /// Compares the length behind a block, which comes next, with the one in front.
+    /// The type or length at `at`.
     #[inline]
-    fn check_back<R: Read>(
-        &self,
-        source: &mut Source<R>,
-        offset: u64,
-        front: u32,
-    ) -> Result<(), CaptureError> {
-        if source.fill(4)? < 4 {
-            let needed = size(front);
-            let available = needed - 4 + source.bytes().len();
-            return Err(CaptureError::Truncated { offset, needed, available });
-        }
-        let back = self.order.u32(source.bytes(), 0).unwrap_or_default();
-        if back != front {
-            let damage = Damage::BlockLengths { front, back };
-            return Err(CaptureError::Damaged { offset, damage });
-        }
+    pub(super) fn length_at(&self, bytes: &[u8], at: usize) -> u32 {
+        self.order.u32(bytes, at).unwrap_or_default()
+    }
+
+    /// A new section forgets the interfaces of the one before.
+    #[cold]
+    fn start_section(&mut self, block: &[u8]) -> Result<(), Damage> {
+        self.order = section_order(block)?;
+        self.interfaces.clear();
         Ok(())
     }
 
@@ -125,7 +101,7 @@ impl Pcapng {
 
     /// Reads a packet block's body; `None` if it is too short.
     #[inline]
-    fn packet(&self, kind: u32, body: &[u8]) -> Option<InBody> {
+    fn packet(&self, kind: u32, body: &[u8]) -> Option<Record> {
         if kind == SIMPLE_PACKET {
             return self.simple_packet(body);
         }
@@ -143,19 +119,22 @@ impl Pcapng {
         let data = 20..20_usize.checked_add(size(captured))?;
         body.get(data.clone())?;
         let trailing = body.get(data.end.next_multiple_of(4)..).unwrap_or_default();
+        let flags = Flags::find(self.order, trailing);
         let interface = self.interface(number);
-        Some(InBody {
-            data,
+        Some(Record {
+            offset: 0,
+            range: BODY + data.start..BODY + data.end,
             orig_len,
             timestamp_ns: interface.map(|interface| interface.timestamp_ns(high, low)),
             interface: number,
             link: interface.map(|interface| interface.link),
-            direction: direction(self.order, trailing),
+            direction: flags.direction(),
+            fcs_len: flags.fcs_len().or(interface.map(|it| it.fcs_len)).unwrap_or_default(),
         })
     }
 
     /// A simple packet block says neither time nor captured length.
-    fn simple_packet(&self, body: &[u8]) -> Option<InBody> {
+    fn simple_packet(&self, body: &[u8]) -> Option<Record> {
         let orig_len = self.order.u32(body, 0)?;
         let interface = self.interface(0);
         let mut captured = orig_len;
@@ -164,42 +143,20 @@ impl Pcapng {
         }
         let data = 4..4_usize.checked_add(size(captured))?;
         body.get(data.clone())?;
-        Some(InBody {
-            data,
+        Some(Record {
+            offset: 0,
+            range: BODY + data.start..BODY + data.end,
             orig_len,
             timestamp_ns: None,
             interface: 0,
             link: interface.map(|interface| interface.link),
             direction: None,
+            fcs_len: interface.map_or(0, |interface| interface.fcs_len),
         })
     }
 
     fn interface(&self, number: u32) -> Option<&Interface> {
         self.interfaces.get(usize::try_from(number).ok()?)
-    }
-}
-
-/// A packet whose data still counts from the start of its block's body.
-struct InBody {
-    data: Range<usize>,
-    orig_len: u32,
-    timestamp_ns: Option<u64>,
-    interface: u32,
-    link: Option<LinkType>,
-    direction: Option<Direction>,
-}
-
-impl InBody {
-    fn at(self, offset: u64, body: usize) -> Record {
-        Record {
-            offset,
-            range: body + self.data.start..body + self.data.end,
-            orig_len: self.orig_len,
-            timestamp_ns: self.timestamp_ns,
-            interface: self.interface,
-            link: self.link,
-            direction: self.direction,
-        }
     }
 }
 
@@ -212,13 +169,29 @@ fn section_order(block: &[u8]) -> Result<ByteOrder, Damage> {
     }
 }
 
-/// The direction that `epb_flags` states.
-fn direction(order: ByteOrder, trailing: &[u8]) -> Option<Direction> {
-    let flags = options(order, trailing).find(|option| option.0 == 2)?;
-    match order.u32(flags.1, 0)? & 3 {
-        1 => Some(Direction::Inbound),
-        2 => Some(Direction::Outbound),
-        _ => None,
+/// The option `epb_flags`: bits 0 and 1 are the direction, 5 to 8 the length of the FCS.
+#[derive(Clone, Copy)]
+struct Flags(u32);
+
+impl Flags {
+    /// Zero, which says nothing, if it is not among the options.
+    #[inline]
+    fn find(order: ByteOrder, trailing: &[u8]) -> Self {
+        let mut options = options(order, trailing);
+        let value = options.find(|option| option.0 == 2).and_then(|option| order.u32(option.1, 0));
+        Self(value.unwrap_or_default())
+    }
+
+    fn direction(self) -> Option<Direction> {
+        match self.0 & 3 {
+            1 => Some(Direction::Inbound),
+            2 => Some(Direction::Outbound),
+            _ => None,
+        }
+    }
+
+    fn fcs_len(self) -> Option<u8> {
+        u8::try_from(self.0 >> 5 & 0xf).ok().filter(|len| *len != 0)
     }
 }
 

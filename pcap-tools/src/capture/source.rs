@@ -53,7 +53,9 @@ impl<R: Read> Source<R> {
                 // Doubling as bytes arrive: a length field alone makes nobody allocate.
                 self.buf.resize(self.buf.len() * 2, 0);
             }
-            let room = self.buf.get_mut(self.end..).unwrap_or_default();
+            // A buffer that one giant has made large is not filled beyond need.
+            let limit = self.buf.len().min(needed.max(CHUNK));
+            let room = self.buf.get_mut(self.end..limit).unwrap_or_default();
             match self.inner.read(room) {
                 Ok(0) => self.at_end = true,
                 Ok(read) => self.end += read,
@@ -69,19 +71,6 @@ impl<R: Read> Source<R> {
         Ok(self.end - self.start)
     }
 
-    /// Buffers exactly `needed` bytes.
-    ///
-    /// # Errors
-    /// [`CaptureError::Truncated`] when the file ends before.
-    #[inline]
-    pub(super) fn require(&mut self, needed: usize) -> Result<(), CaptureError> {
-        let available = self.fill(needed)?;
-        if available < needed {
-            return Err(CaptureError::Truncated { offset: self.offset, needed, available });
-        }
-        Ok(())
-    }
-
     /// Takes `len` buffered bytes; says where they lie for [`Source::slice`], until the next
     /// [`Source::fill`].
     #[inline]
@@ -92,28 +81,38 @@ impl<R: Read> Source<R> {
         from..self.start
     }
 
-    /// Bytes that [`Source::take`] gave.
+    /// What the ranges that [`Source::take`] gives point into.
     #[inline]
-    pub(super) fn slice(&self, range: Range<usize>) -> &[u8] {
-        self.buf.get(range).unwrap_or_default()
+    pub(super) fn buffer(&self) -> &[u8] {
+        &self.buf
     }
 
-    /// Takes `len` bytes without holding them.
-    ///
-    /// # Errors
-    /// [`CaptureError::Truncated`] when the file ends before.
-    pub(super) fn skip(&mut self, len: usize) -> Result<(), CaptureError> {
-        let offset = self.offset;
+    /// Gives the buffer away, with everything taken from it, for `spare`; what was not taken yet
+    /// moves there.
+    pub(super) fn hand_over(&mut self, spare: &mut Vec<u8>) {
+        let rest = self.buf.get(self.start..self.end).unwrap_or_default();
+        if spare.len() < rest.len().max(CHUNK) {
+            spare.resize(rest.len().max(CHUNK), 0);
+        }
+        if let Some(room) = spare.get_mut(..rest.len()) {
+            room.copy_from_slice(rest);
+        }
+        self.end = rest.len();
+        self.start = 0;
+        std::mem::swap(&mut self.buf, spare);
+    }
+
+    /// Takes up to `len` bytes without holding them; says how many, fewer where the file ends.
+    pub(super) fn skip(&mut self, len: usize) -> Result<usize, CaptureError> {
         let mut left = len;
         while left > 0 {
             let available = self.fill(1)?;
             if available == 0 {
-                let available = len - left;
-                return Err(CaptureError::Truncated { offset, needed: len, available });
+                break;
             }
             left -= self.take(left.min(available)).len();
         }
-        Ok(())
+        Ok(len - left)
     }
 }
 
@@ -147,16 +146,12 @@ mod tests {
     #[test]
     fn short_and_interrupted_reads_are_put_together() {
         let mut source = Source::new(Trickle((0..50).collect(), false));
-        source.require(10).unwrap();
+        assert_eq!(source.fill(10).unwrap(), 10);
         let taken = source.take(10);
-        assert_eq!(source.slice(taken), (0..10).collect::<Vec<u8>>());
-        source.skip(30).unwrap();
+        assert_eq!(source.buffer()[taken], (0..10).collect::<Vec<u8>>());
+        assert_eq!(source.skip(30).unwrap(), 30);
         assert_eq!(source.offset(), 40);
-        let error = source.require(11).unwrap_err();
-        assert!(
-            matches!(error, CaptureError::Truncated { offset: 40, needed: 11, available: 10 }),
-            "{error}"
-        );
+        assert_eq!(source.fill(11).unwrap(), 10);
         assert_eq!(source.bytes(), (40..50).collect::<Vec<u8>>());
     }
 
@@ -171,10 +166,10 @@ mod tests {
     fn records_longer_than_the_buffer_arrive_whole() {
         let bytes: Vec<u8> = (0..3 * CHUNK).map(|at| at.to_le_bytes()[0]).collect();
         let mut source = Source::new(bytes.as_slice());
-        source.require(7).unwrap();
+        source.fill(7).unwrap();
         source.take(7);
-        source.require(2 * CHUNK + 5).unwrap();
+        assert!(source.fill(2 * CHUNK + 5).unwrap() >= 2 * CHUNK + 5);
         let range = source.take(2 * CHUNK + 5);
-        assert_eq!(source.slice(range), &bytes[7..7 + 2 * CHUNK + 5]);
+        assert_eq!(&source.buffer()[range], &bytes[7..7 + 2 * CHUNK + 5]);
     }
 }

@@ -23,6 +23,7 @@ fn feed(checker: &mut Checker, number: u64, link: LinkType, data: &[u8]) {
         interface: 0,
         link: Some(link),
         direction: None,
+        fcs_len: 0,
         orig_len: u32::try_from(data.len()).unwrap(),
         data,
     };

@@ -85,6 +85,7 @@ pub(crate) fn judge<'a>(packets: impl IntoIterator<Item = &'a Owned>) -> (Summar
             interface: 0,
             link: packet.link,
             direction: None,
+            fcs_len: 0,
             orig_len: packet.orig_len,
             data: &packet.data,
         };

@@ -1,18 +1,18 @@
 //! `roce-pcap check`.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use roce_pcap::capture::Batch;
 use roce_pcap::check::{Checker, Counts, Finding, Rule, Severity, Summary, Verdict};
 
-use crate::{Outcome, input};
+use crate::Outcome;
+use crate::input::{self, Capture, Input};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The captures, pcap or pcapng, each judged by itself; `-` for standard input
-    #[arg(required = true)]
-    files: Vec<PathBuf>,
+    #[command(flatten)]
+    input: Input,
     /// Output: text, or jsonl (one JSON object a finding, the last line the summary)
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -52,8 +52,8 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<Outcome> {
     let mut rules = vec![Counts::default(); Rule::ALL.len()];
     let mut unusable = false;
     let mut violated = false;
-    for file in &args.files {
-        let Some(checker) = judge(args, file, &mut unusable, out)? else { continue };
+    for mut capture in input::open(&args.input) {
+        let checker = judge(args, &mut capture, &mut unusable, out)?;
         total.add(&checker.summary());
         for ((rule, counts), sum) in checker.rules().into_iter().zip(&mut rules) {
             sum.pass += counts.pass;
@@ -73,36 +73,37 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<Outcome> {
     })
 }
 
-/// Judges one capture and writes its findings as they arise; `None` if it cannot be opened.
+/// Judges one capture and writes its findings as they arise.
 fn judge(
     args: &Args,
-    file: &Path,
+    capture: &mut Capture,
     unusable: &mut bool,
     out: &mut impl Write,
-) -> io::Result<Option<Checker>> {
-    let mut reader = match input::open(file) {
-        Ok(reader) => reader,
-        Err(error) => {
-            input::complain(file, &error);
-            *unusable = true;
-            return Ok(None);
-        }
-    };
-    let name = file.display().to_string();
-    let name = (args.files.len() > 1).then_some(name.as_str());
+) -> io::Result<Checker> {
+    let name = capture.name();
+    let name = args.input.is_many().then_some(name.as_str());
     let mut checker = Checker::new();
-    while let Some(packet) = reader.next_packet() {
-        match packet {
-            Ok(packet) => write_findings(args, name, checker.packet(&packet), out)?,
+    let mut batch = Batch::new();
+    loop {
+        match capture.fill(&mut batch) {
+            Ok(0) => break,
+            Ok(_) => {
+                for packet in batch.packets() {
+                    write_findings(args, name, checker.packet(&packet), out)?;
+                }
+                if capture.is_live() {
+                    out.flush()?;
+                }
+            }
             Err(error) => {
                 out.flush()?;
-                input::complain(file, &error);
+                capture.complain(&error);
                 *unusable = true;
             }
         }
     }
     write_findings(args, name, checker.finish(), out)?;
-    Ok(Some(checker))
+    Ok(checker)
 }
 
 fn write_findings(

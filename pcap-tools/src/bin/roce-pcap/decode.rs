@@ -1,17 +1,18 @@
 //! `roce-pcap decode`.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
 
 use clap::ValueEnum;
+use roce_pcap::capture::Batch;
 use roce_pcap::decode::{Decoder, Style};
 
-use crate::{Outcome, input};
+use crate::Outcome;
+use crate::input::{self, Input};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The capture, pcap or pcapng; `-` for standard input
-    file: PathBuf,
+    #[command(flatten)]
+    input: Input,
     /// Also list packets of other protocols
     #[arg(long)]
     all: bool,
@@ -30,13 +31,6 @@ enum Format {
 }
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<Outcome> {
-    let mut reader = match input::open(&args.file) {
-        Ok(reader) => reader,
-        Err(error) => {
-            input::complain(&args.file, &error);
-            return Ok(Outcome::Unusable);
-        }
-    };
     let style = match (args.format, args.verbose) {
         (Format::Jsonl, _) => Style::JsonLines,
         (Format::Text, true) => Style::Tree,
@@ -44,13 +38,24 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<Outcome> {
     };
     let mut decoder = Decoder::new(style, args.all);
     let mut outcome = Outcome::Clean;
-    while let Some(packet) = reader.next_packet() {
-        match packet {
-            Ok(packet) => decoder.packet(&packet, out)?,
-            Err(error) => {
-                out.flush()?;
-                input::complain(&args.file, &error);
-                outcome = Outcome::Unusable;
+    let mut batch = Batch::new();
+    for mut capture in input::open(&args.input) {
+        loop {
+            match capture.fill(&mut batch) {
+                Ok(0) => break,
+                Ok(_) => {
+                    for packet in batch.packets() {
+                        decoder.packet(&packet, out)?;
+                    }
+                    if capture.is_live() {
+                        out.flush()?;
+                    }
+                }
+                Err(error) => {
+                    out.flush()?;
+                    capture.complain(&error);
+                    outcome = Outcome::Unusable;
+                }
             }
         }
     }
