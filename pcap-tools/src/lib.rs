@@ -33,6 +33,7 @@ pub mod decode;
 pub mod dissect;
 pub mod observed;
 
+mod flow;
 mod json;
 
 pub use check::check;

@@ -1,25 +1,22 @@
-//! Flows: one sender, one receiver, one destination QP. A connection is two of them.
-
-use std::collections::HashMap;
-use std::net::IpAddr;
+//! What the checker knows of a flow.
 
 use roce_codec::ib::PathMtu;
 
-use super::pairing::Peer;
 use super::request::RequestStream;
 use super::response::ResponseStream;
-use crate::observed::{FlowKey, Host};
+use crate::flow::Entry;
+use crate::flow::pairing::Peer;
+use crate::observed::FlowKey;
 
-/// A flow's place in its table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct FlowId(usize);
+pub(super) use crate::flow::FlowId;
+
+/// The flows of a capture.
+pub(super) type FlowTable = crate::flow::FlowTable<Flow>;
 
 /// What is known of a flow: a fixed amount, however long it runs.
 #[derive(Debug)]
 pub(super) struct Flow {
     pub(super) key: FlowKey,
-    /// Whether a packet of it came since it was last considered for being forgotten.
-    recent: bool,
     /// Rules that have been called unknown here already, a bit each.
     pub(super) told: u64,
     pub(super) mtu: Option<PathMtu>,
@@ -30,11 +27,10 @@ pub(super) struct Flow {
     pub(super) peer: Peer,
 }
 
-impl Flow {
+impl Entry for Flow {
     fn new(key: FlowKey) -> Self {
         Self {
             key,
-            recent: true,
             told: 0,
             mtu: None,
             requests: None,
@@ -42,163 +38,13 @@ impl Flow {
             peer: Peer::default(),
         }
     }
-}
-
-/// Flows remembered at a time, some 5 kB each: beyond that, one that has been silent for long is
-/// forgotten, and starts mid-stream if it comes again.
-const MAX_FLOWS: usize = 8192;
-/// Slots of the cache in front of the map.
-const CACHE: usize = 256;
-
-/// The flows of a capture, those that were heard of last.
-#[derive(Debug)]
-pub(super) struct FlowTable {
-    flows: Vec<Flow>,
-    /// Flows ever seen; one that was forgotten counts again.
-    seen: u64,
-    /// Where to look for one to forget.
-    hand: usize,
-    /// The standard hasher is keyed: a crafted capture cannot make it slow.
-    by_key: HashMap<FlowKey, FlowId>,
-    /// Captures come in bursts of few flows: this saves most of them the hashing.
-    cache: [FlowId; CACHE],
-}
-
-impl FlowTable {
-    pub(super) fn new() -> Self {
-        Self {
-            flows: Vec::new(),
-            seen: 0,
-            hand: 0,
-            by_key: HashMap::new(),
-            cache: [FlowId(usize::MAX); CACHE],
-        }
-    }
-
-    /// Flows ever seen.
-    pub(super) fn seen(&self) -> u64 {
-        self.seen
-    }
-
-    /// The flow of that key, if it is remembered.
     #[inline]
-    pub(super) fn get(&mut self, key: FlowKey) -> Option<FlowId> {
-        let slot = cache_slot(&key);
-        let cached = self.cache[slot];
-        let id = match self.flows.get(cached.0) {
-            Some(flow) if flow.key == key => cached,
-            _ => *self.by_key.get(&key)?,
-        };
-        self.cache[slot] = id;
-        self.flows[id.0].recent = true;
-        Some(id)
+    fn key(&self) -> &FlowKey {
+        &self.key
     }
 
-    /// The flow that must be forgotten before one is [added](FlowTable::add), if the table is full.
-    pub(super) fn oldest(&mut self) -> Option<FlowId> {
-        if self.flows.len() < MAX_FLOWS {
-            return None;
-        }
-        loop {
-            self.hand = (self.hand + 1) % self.flows.len();
-            let flow = &mut self.flows[self.hand];
-            if !std::mem::take(&mut flow.recent) {
-                return Some(FlowId(self.hand));
-            }
-        }
-    }
-
-    /// Adds a flow in place of `forgotten`, whose pair has been parted.
-    pub(super) fn add(&mut self, key: FlowKey, forgotten: Option<FlowId>) -> FlowId {
-        self.seen += 1;
-        let flow = Flow::new(key);
-        let id = match forgotten {
-            Some(id) => {
-                self.by_key.remove(&self.flows[id.0].key);
-                self.flows[id.0] = flow;
-                id
-            }
-            None => {
-                self.flows.push(flow);
-                FlowId(self.flows.len() - 1)
-            }
-        };
-        self.by_key.insert(key, id);
-        id
-    }
-
-    /// A flow. Ids come from [`FlowTable::get`] and hold until the flow is forgotten.
     #[inline]
-    pub(super) fn get_mut(&mut self, id: FlowId) -> &mut Flow {
-        &mut self.flows[id.0]
-    }
-
-    /// Two flows at once, unless they are the same one.
-    #[inline]
-    pub(super) fn pair_mut(&mut self, one: FlowId, other: FlowId) -> Option<[&mut Flow; 2]> {
-        self.flows.get_disjoint_mut([one.0, other.0]).ok()
-    }
-
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Flow> {
-        self.flows.iter_mut()
-    }
-}
-
-#[inline]
-fn cache_slot(key: &FlowKey) -> usize {
-    let fold = |host: &Host| match host {
-        Host::Ip(IpAddr::V4(addr)) => u32::from_ne_bytes(addr.octets()),
-        Host::Ip(IpAddr::V6(addr)) => {
-            let [.., a, b, c, d] = addr.octets();
-            u32::from_ne_bytes([a, b, c, d])
-        }
-        Host::Lid(lid) => u32::from(*lid),
-    };
-    let mixed = (key.dest_qp.get() ^ fold(&key.src) ^ fold(&key.dst).rotate_left(11))
-        .wrapping_mul(0x9e37_79b1);
-    usize::from(mixed.to_be_bytes()[0])
-}
-
-#[cfg(test)]
-mod tests {
-    use roce_codec::ib::Qpn;
-
-    use super::*;
-
-    #[test]
-    fn a_key_is_one_flow() {
-        let mut table = FlowTable::new();
-        let find = |table: &mut FlowTable, key| match table.get(key) {
-            Some(id) => id,
-            None => {
-                let forgotten = table.oldest();
-                table.add(key, forgotten)
-            }
-        };
-        let key = |host: u8, qp| FlowKey {
-            src: IpAddr::from([10, 0, 0, host]).into(),
-            dst: IpAddr::from([10, 0, 1, host]).into(),
-            dest_qp: Qpn::new(qp),
-        };
-        let mut ids = Vec::new();
-        for host in 0..20 {
-            for qp in 0..50 {
-                ids.push((key(host, qp), find(&mut table, key(host, qp))));
-            }
-        }
-        assert_eq!(table.seen(), 1000);
-        for (key, id) in ids {
-            assert_eq!(find(&mut table, key), id);
-            assert_eq!(table.get_mut(id).key, key);
-        }
-        assert_eq!(table.seen(), 1000);
-        // What is heard of again and again stays; the others make room.
-        for qp in 0..20_000 {
-            find(&mut table, key(21, qp));
-            assert!(table.get(key(0, 7)).is_some(), "{qp}");
-        }
-        assert_eq!(table.seen(), 21_000);
-        assert_eq!(table.flows.len(), MAX_FLOWS);
-        assert!(table.get(key(0, 8)).is_none());
+    fn peer(&mut self) -> &mut Peer {
+        &mut self.peer
     }
 }

@@ -25,7 +25,6 @@ mod judge;
 mod opcode;
 mod output;
 mod packet;
-mod pairing;
 mod report;
 mod request;
 mod response;
@@ -38,6 +37,7 @@ use roce_engine::rules::length::{self, LengthFault};
 
 use crate::capture::{Packet, Reader};
 use crate::dissect::{Dissected, Fault, Malformed};
+use crate::flow::pairing::{self, Pairing};
 use crate::observed::{FlowKey, Observed};
 
 pub use report::{Counts, Finding, Report, Summary};
@@ -47,7 +47,6 @@ use flow::{Flow, FlowId, FlowTable};
 use icrc::Trust;
 use judge::{At, Judge};
 use packet::{Network, Seen};
-use pairing::Pairing;
 use request::{Arrival, Known, RequestStream};
 use response::Fit;
 

@@ -8,7 +8,7 @@
 use roce_codec::ib::Psn;
 use std::collections::HashMap;
 
-use super::flow::{FlowId, FlowTable};
+use super::{Entry, FlowId, FlowTable};
 use crate::observed::Host;
 
 /// Matches after which a pair is believed enough to fail somebody.
@@ -20,7 +20,7 @@ const MAX_WAITING: usize = 1 << 16;
 
 /// What a flow knows of the one in the other direction.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Peer {
+pub(crate) struct Peer {
     flow: Option<FlowId>,
     /// Another flow between the same hosts sends the same PSNs.
     ambiguous: bool,
@@ -31,32 +31,32 @@ pub(super) struct Peer {
 impl Peer {
     /// The flow in the other direction, if known.
     #[inline]
-    pub(super) fn flow(&self) -> Option<FlowId> {
+    pub(crate) fn flow(&self) -> Option<FlowId> {
         self.flow
     }
 
     /// Whether a response that contradicts the other direction's requests may be called wrong.
     #[inline]
-    pub(super) fn is_confident(&self) -> bool {
+    pub(crate) fn is_confident(&self) -> bool {
         self.confirmed >= CONFIDENT && !self.ambiguous
     }
 
     /// Whether the requests of this flow's peer need no more watching for a better one.
     #[inline]
-    pub(super) fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         self.confirmed >= CONFIDENT
     }
 
     /// A response carried the PSN of one of the peer's requests.
     #[inline]
-    pub(super) fn confirm(&mut self) {
+    pub(crate) fn confirm(&mut self) {
         self.confirmed = self.confirmed.saturating_add(1);
         self.misfits = 0;
     }
 
     /// A response fitted none; says whether the pair is to be given up.
     #[inline]
-    pub(super) fn misfit(&mut self) -> bool {
+    pub(crate) fn misfit(&mut self) -> bool {
         self.misfits += 1;
         self.misfits > MISFITS
     }
@@ -71,18 +71,18 @@ struct RequestKey {
 
 /// The requests that a response of a flow without a pair may answer.
 #[derive(Debug, Default)]
-pub(super) struct Pairing {
+pub(crate) struct Pairing {
     /// The flow that sent it; `None` when several did.
     waiting: HashMap<RequestKey, Option<FlowId>>,
 }
 
 impl Pairing {
     /// A request that calls for an answer, in a flow whose pair is not settled.
-    pub(super) fn request(&mut self, flows: &mut FlowTable, id: FlowId, psn: Psn) {
+    pub(crate) fn request<F: Entry>(&mut self, flows: &mut FlowTable<F>, id: FlowId, psn: Psn) {
         if self.waiting.len() >= MAX_WAITING {
             self.waiting.clear();
         }
-        let key = flows.get_mut(id).key;
+        let key = *flows.get_mut(id).key();
         let sender =
             self.waiting.entry(RequestKey { src: key.src, dst: key.dst, psn }).or_insert(Some(id));
         if *sender != Some(id) {
@@ -94,35 +94,35 @@ impl Pairing {
     }
 
     /// A response in a flow without a pair.
-    pub(super) fn response(&mut self, flows: &mut FlowTable, id: FlowId, psn: Psn) {
-        let key = flows.get_mut(id).key;
+    pub(crate) fn response<F: Entry>(&mut self, flows: &mut FlowTable<F>, id: FlowId, psn: Psn) {
+        let key = *flows.get_mut(id).key();
         let request = RequestKey { src: key.dst, dst: key.src, psn };
         let Some(Some(found)) = self.waiting.get(&request).copied() else { return };
         let Some([flow, found_flow]) = flows.pair_mut(id, found) else { return };
         // The flow that sent the request may have been forgotten, and another be in its place.
-        let hosts = (found_flow.key.src, found_flow.key.dst);
-        if found_flow.peer.flow.is_none() && hosts == (request.src, request.dst) {
-            let ambiguous = flow.peer.ambiguous || found_flow.peer.ambiguous;
-            flow.peer = Peer { flow: Some(found), ambiguous, ..Peer::default() };
-            found_flow.peer = Peer { flow: Some(id), ambiguous, ..Peer::default() };
+        let hosts = (found_flow.key().src, found_flow.key().dst);
+        if found_flow.peer().flow.is_none() && hosts == (request.src, request.dst) {
+            let ambiguous = flow.peer().ambiguous || found_flow.peer().ambiguous;
+            *flow.peer() = Peer { flow: Some(found), ambiguous, ..Peer::default() };
+            *found_flow.peer() = Peer { flow: Some(id), ambiguous, ..Peer::default() };
         }
     }
 }
 
-fn mark_ambiguous(flows: &mut FlowTable, id: FlowId) {
-    let peer = &mut flows.get_mut(id).peer;
+fn mark_ambiguous<F: Entry>(flows: &mut FlowTable<F>, id: FlowId) {
+    let peer = flows.get_mut(id).peer();
     peer.ambiguous = true;
     if let Some(other) = peer.flow {
-        flows.get_mut(other).peer.ambiguous = true;
+        flows.get_mut(other).peer().ambiguous = true;
     }
 }
 
 /// Undoes a pair, from either side.
 #[cold]
-pub(super) fn part(flows: &mut FlowTable, id: FlowId) {
-    let peer = std::mem::take(&mut flows.get_mut(id).peer);
+pub(crate) fn part<F: Entry>(flows: &mut FlowTable<F>, id: FlowId) {
+    let peer = std::mem::take(flows.get_mut(id).peer());
     if let Some(other) = peer.flow {
-        flows.get_mut(other).peer = Peer::default();
+        *flows.get_mut(other).peer() = Peer::default();
     }
 }
 
@@ -133,9 +133,10 @@ mod tests {
     use roce_codec::ib::Qpn;
 
     use super::*;
+    use crate::flow::table::tests::Bare;
     use crate::observed::FlowKey;
 
-    fn flow(table: &mut FlowTable, forward: bool, qp: u32) -> FlowId {
+    fn flow(table: &mut FlowTable<Bare>, forward: bool, qp: u32) -> FlowId {
         let [a, b] = [1, 2].map(|host| Host::Ip(IpAddr::from([10, 0, 0, host])));
         let (src, dst) = if forward { (a, b) } else { (b, a) };
         table.add(FlowKey { src, dst, dest_qp: Qpn::new(qp) }, None)
@@ -143,50 +144,50 @@ mod tests {
 
     #[test]
     fn a_response_finds_its_request() {
-        let mut flows = FlowTable::new();
+        let mut flows = FlowTable::<Bare>::new();
         let mut pairing = Pairing::default();
         let (there, back) = (flow(&mut flows, true, 5), flow(&mut flows, false, 9));
         pairing.request(&mut flows, there, Psn::new(100));
         pairing.response(&mut flows, back, Psn::new(99));
-        assert_eq!(flows.get_mut(back).peer.flow(), None);
+        assert_eq!(flows.get_mut(back).peer().flow(), None);
         pairing.response(&mut flows, back, Psn::new(100));
-        assert_eq!(flows.get_mut(back).peer.flow(), Some(there));
-        assert_eq!(flows.get_mut(there).peer.flow(), Some(back));
-        assert!(!flows.get_mut(back).peer.is_confident());
+        assert_eq!(flows.get_mut(back).peer().flow(), Some(there));
+        assert_eq!(flows.get_mut(there).peer().flow(), Some(back));
+        assert!(!flows.get_mut(back).peer().is_confident());
         for _ in 0..CONFIDENT {
-            flows.get_mut(back).peer.confirm();
+            flows.get_mut(back).peer().confirm();
         }
-        assert!(flows.get_mut(back).peer.is_confident());
+        assert!(flows.get_mut(back).peer().is_confident());
         assert!(
-            !flows.get_mut(there).peer.is_confident(),
+            !flows.get_mut(there).peer().is_confident(),
             "answers one way say nothing of the other"
         );
         part(&mut flows, there);
-        assert_eq!(flows.get_mut(back).peer.flow(), None);
+        assert_eq!(flows.get_mut(back).peer().flow(), None);
     }
 
     #[test]
     fn the_same_psns_in_two_flows_make_nobody_sure() {
-        let mut flows = FlowTable::new();
+        let mut flows = FlowTable::<Bare>::new();
         let mut pairing = Pairing::default();
         let (one, two) = (flow(&mut flows, true, 5), flow(&mut flows, true, 6));
         let back = flow(&mut flows, false, 9);
         // The tap missed the request of `two`, so its answer finds that of `one`.
         pairing.request(&mut flows, one, Psn::new(0));
         pairing.response(&mut flows, back, Psn::new(0));
-        assert_eq!(flows.get_mut(back).peer.flow(), Some(one));
+        assert_eq!(flows.get_mut(back).peer().flow(), Some(one));
         for psn in (1..20).map(Psn::new) {
             pairing.request(&mut flows, one, psn);
             pairing.request(&mut flows, two, psn);
-            flows.get_mut(back).peer.confirm();
+            flows.get_mut(back).peer().confirm();
         }
-        assert!(flows.get_mut(back).peer.is_settled());
-        assert!(!flows.get_mut(back).peer.is_confident());
+        assert!(flows.get_mut(back).peer().is_settled());
+        assert!(!flows.get_mut(back).peer().is_confident());
     }
 
     #[test]
     fn what_waits_is_bounded() {
-        let mut flows = FlowTable::new();
+        let mut flows = FlowTable::<Bare>::new();
         let mut pairing = Pairing::default();
         let there = flow(&mut flows, true, 5);
         for psn in 0..200_000 {
