@@ -230,3 +230,30 @@ fn a_closed_pipe_ends_quietly() {
     let output = child.wait_with_output().unwrap();
     assert_eq!((status(&output), stderr(&output)), (0, String::new()));
 }
+
+#[test]
+fn a_profile_explains_what_a_device_is_known_for() {
+    let flush = capture("rxe72-flush-atomicwrite");
+    let output = run(&["check", "--profile", "rxe", "--unknown", &flush]);
+    assert_eq!((status(&output), stderr(&output)), (0, String::new()));
+    let text = stdout(&output);
+    assert!(text.contains("ROCE-ICRC unknown") && text.contains("a known mistake of rxe"));
+    assert!(text.contains("ICRC: 43 valid, 3 invalid, 0 not checkable"), "{text}");
+    assert_eq!(status(&run(&["check", "--profile", "strict", &flush])), 1);
+}
+
+#[test]
+fn a_profile_that_cannot_be_used_is_status_2() {
+    let file = std::env::temp_dir().join(format!("profile-{}.toml", std::process::id()));
+    std::fs::write(&file, "# Mine.\nsends_cnp = true\n").unwrap();
+    let mine = file.to_str().unwrap();
+    let output = run(&["check", "--profile", mine, &capture("rxe-write")]);
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(status(&output), 2);
+    assert!(stderr(&output).contains("line 2: unknown field `sends_cnp`"), "{}", stderr(&output));
+    let output = run(&["check", "--profile", "cx9", &capture("rxe-write")]);
+    assert_eq!(status(&output), 2);
+    assert!(stderr(&output).contains("irdma, mlx5, rockhopper, rxe, strict"));
+    let help = stdout(&run(&["check", "--help"]));
+    assert!(help.contains("irdma, mlx5, rockhopper, rxe, strict"));
+}

@@ -61,7 +61,8 @@ and RETH a second time, unmasked; rxe up to 2019, which left the pad bytes out; 
 complement or the eight bytes of ones forgotten; fields not masked; VLAN tags or Ethernet padding \
 covered; the ICRC at the end of a padded frame. Chance names one less than once in two million \
 damaged packets.\n\n\
-Unknown where the capture cut the packet, or where the field is zero because the packet was captured \
+Unknown where the device profile names the mistake (`check --profile rxe`: its FLUSH), where the \
+capture cut the packet, or where the field is zero because the packet was captured \
 before the sender's hardware filled it in.",
             ),
             Self::IbVcrc => (

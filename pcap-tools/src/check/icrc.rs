@@ -11,6 +11,8 @@ use crate::observed::Observed;
 pub(super) enum Trust {
     /// It is what its sender sent.
     Believed,
+    /// It is wrong by a mistake that the sender's profile names: taken for what it looks like.
+    Explained,
     /// It cannot be checked: taken for what it looks like.
     Unchecked,
     /// Damaged on its way, or by a sender whose fault is not known: nothing it says counts.
@@ -36,7 +38,9 @@ pub(super) fn check(
             });
             Trust::Unchecked
         }
-        IcrcVerdict::Invalid { expected, found } => wrong(observed, at, judge, expected, found),
+        IcrcVerdict::Invalid { expected, found } => {
+            wrong(observed, at, told, judge, [expected, found])
+        }
     }
 }
 
@@ -44,16 +48,25 @@ pub(super) fn check(
 fn wrong(
     observed: &Observed<'_>,
     at: At,
+    told: &mut u64,
     judge: &mut Judge,
-    expected: [u8; 4],
-    found: [u8; 4],
+    values: [[u8; 4]; 2],
 ) -> Trust {
     let diagnosis = observed.diagnose_icrc();
     let message = match &diagnosis {
         Some(diagnosis) => format!("wrong ICRC, a known mistake of its sender: {diagnosis}"),
         None => "wrong ICRC: damaged on its way, or changed without a new ICRC".into(),
     };
+    let [expected, found] = values;
     let hex = |bytes| format!("{:08x}", u32::from_be_bytes(bytes));
+    let known = &judge.profile().icrc_mistakes;
+    if let Some(diagnosis) = &diagnosis
+        && diagnosis.mistakes().all(|mistake| known.iter().any(|known| known.is(mistake)))
+    {
+        let message = format!("a known mistake of {}: {diagnosis}", judge.profile().name);
+        judge.unknown_once(Rule::RoceIcrc, at, told, || (hex(expected), hex(found), message));
+        return Trust::Explained;
+    }
     judge.fail(Rule::RoceIcrc, at, (hex(expected), hex(found), message));
     // What was covered came as it was sent.
     match diagnosis {

@@ -1,5 +1,6 @@
 //! Where verdicts are counted and findings are put.
 
+use super::profile::Profile;
 use super::report::{Counts, Finding};
 use super::rule::{Rule, Verdict};
 use crate::observed::FlowKey;
@@ -17,13 +18,19 @@ pub(super) type Words = (String, String, String);
 
 #[derive(Debug)]
 pub(super) struct Judge {
+    profile: Profile,
     counts: [Counts; Rule::COUNT],
     findings: Vec<Finding>,
 }
 
 impl Judge {
-    pub(super) fn new() -> Self {
-        Self { counts: [Counts::default(); Rule::COUNT], findings: Vec::new() }
+    pub(super) fn new(profile: Profile) -> Self {
+        Self { profile, counts: [Counts::default(); Rule::COUNT], findings: Vec::new() }
+    }
+
+    /// What is known of the devices.
+    pub(super) fn profile(&self) -> &Profile {
+        &self.profile
     }
 
     pub(super) fn counts(&self) -> &[Counts; Rule::COUNT] {

@@ -25,6 +25,7 @@ mod judge;
 mod opcode;
 mod output;
 mod packet;
+mod profile;
 mod report;
 mod request;
 mod response;
@@ -40,6 +41,9 @@ use crate::dissect::{Dissected, Fault, Malformed};
 use crate::flow::pairing::{self, Pairing};
 use crate::observed::{FlowKey, Observed};
 
+#[cfg(feature = "profiles")]
+pub use profile::ProfileError;
+pub use profile::{CnpScope, KnownIcrcMistake, Profile};
 pub use report::{Counts, Finding, Report, Summary};
 pub use rule::{Rule, Severity, Verdict};
 
@@ -84,6 +88,7 @@ pub struct Checker {
     flows: FlowTable,
     pairing: Pairing,
     judge: Judge,
+    /// Of the ICRCs, those that are wrong and explained; the judge has the others.
     summary: Summary,
     /// Rules called unknown of packets that belong to no flow.
     told: u64,
@@ -99,10 +104,16 @@ impl Checker {
     /// Knows nothing yet.
     #[must_use]
     pub fn new() -> Self {
+        Self::with_profile(Profile::default())
+    }
+
+    /// Knows the devices.
+    #[must_use]
+    pub fn with_profile(profile: Profile) -> Self {
         Self {
             flows: FlowTable::new(),
             pairing: Pairing::default(),
-            judge: Judge::new(),
+            judge: Judge::new(profile),
             summary: Summary::default(),
             told: 0,
         }
@@ -158,8 +169,8 @@ impl Checker {
         }
         let icrc = self.judge.counts()[Rule::RoceIcrc.index()];
         summary.icrc_valid = icrc.pass;
-        summary.icrc_invalid = icrc.fail;
-        summary.icrc_uncheckable = icrc.unknown;
+        summary.icrc_invalid += icrc.fail;
+        summary.icrc_uncheckable = icrc.unknown - self.summary.icrc_invalid;
         summary
     }
 
@@ -183,8 +194,10 @@ impl Checker {
         let id = self.flow(key);
         let at = At { flow: Some(key), ..at };
         let told = &mut self.flows.get_mut(id).told;
-        if icrc::check(observed, verdict, at, told, &mut self.judge) == Trust::Damaged {
-            return;
+        match icrc::check(observed, verdict, at, told, &mut self.judge) {
+            Trust::Damaged => return,
+            Trust::Explained => self.summary.icrc_invalid += 1,
+            Trust::Believed | Trust::Unchecked => {}
         }
         packet::check(&seen, at, told, &mut self.judge);
         if seen.bth.dest_qp == Qpn::GSI {

@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 use clap::ValueEnum;
 use roce_pcap::capture::Batch;
-use roce_pcap::check::{Checker, Counts, Finding, Rule, Severity, Summary, Verdict};
+use roce_pcap::check::{Checker, Counts, Finding, Profile, Rule, Severity, Summary, Verdict};
 
-use crate::Outcome;
 use crate::input::{self, Capture, Input};
+use crate::{Outcome, profile};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -22,6 +22,9 @@ pub(crate) struct Args {
     /// The least severity of a broken rule that makes the exit status 1
     #[arg(long, value_enum, default_value_t = FailOn::Error)]
     fail_on: FailOn,
+    /// What is known of the devices: irdma, mlx5, rockhopper, rxe, strict, or a file of your own
+    #[arg(long, value_name = "NAME|FILE", value_parser = profile::parse)]
+    profile: Option<Profile>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -82,7 +85,7 @@ fn judge(
 ) -> io::Result<Checker> {
     let name = capture.name();
     let name = args.input.is_many().then_some(name.as_str());
-    let mut checker = Checker::new();
+    let mut checker = Checker::with_profile(args.profile.clone().unwrap_or_default());
     let mut batch = Batch::new();
     loop {
         match capture.fill(&mut batch) {

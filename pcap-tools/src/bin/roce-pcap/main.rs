@@ -4,6 +4,7 @@ mod check;
 mod decode;
 mod explain;
 mod input;
+mod profile;
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
