@@ -21,6 +21,12 @@ impl<'w> Object<'w> {
         write!(self.out, "{comma}\"{name}\":")
     }
 
+    /// A field whose value the caller writes.
+    pub(crate) fn value(&mut self, name: &str) -> io::Result<&mut dyn Write> {
+        self.name(name)?;
+        Ok(self.out)
+    }
+
     /// A field whose value is JSON as it stands: a number, `true`, `null`.
     pub(crate) fn raw(&mut self, name: &str, value: impl fmt::Display) -> io::Result<&mut Self> {
         self.name(name)?;

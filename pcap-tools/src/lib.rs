@@ -31,7 +31,10 @@ pub mod check;
 pub mod connection;
 pub mod decode;
 pub mod dissect;
+pub mod field;
+pub mod filter;
 pub mod observed;
+pub mod upper;
 
 mod flow;
 mod json;

@@ -1,31 +1,39 @@
-//! Decoding for people and programs: one line a packet, a tree of every field, or JSON.
+//! Decoding for people and programs: one line a packet, a tree of every field, JSON, or CSV.
+//!
+//! All but the line are made from the table of [fields](crate::field).
 
-mod cm;
-mod fields;
+mod columns;
+mod csv;
 mod line;
-mod native;
-mod pause;
+mod object;
+mod paint;
 mod tree;
 
 use std::io::{self, Write};
 
-use roce_codec::icrc::{IcrcVerdict, NotCheckable};
+pub use columns::Columns;
 
 use crate::capture::Packet;
-use crate::dissect::{Dissected, dissect};
+use crate::dissect::Dissected;
+use crate::field::{Needs, Row, Rows};
+use crate::filter::Filter;
 
 /// How packets are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// One line a packet.
+    /// One line a packet; with columns, their values between tabs.
     Line,
     /// Every header field on a line of its own, as `tshark -V`.
     Tree,
-    /// One JSON object a packet, under the field names of Wireshark.
+    /// One JSON object a packet and line, under the field names of Wireshark.
     JsonLines,
+    /// The same objects in one JSON array.
+    Json,
+    /// A line of names, then one a packet (RFC 4180).
+    Csv,
 }
 
-/// What was decoded.
+/// What was decoded. Packets that the filter kept out count as well, but for `shown`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Packets read.
@@ -38,23 +46,82 @@ pub struct Counts {
     pub native_packets: u64,
     /// PAUSE and PFC frames.
     pub pauses: u64,
+    /// Packets written.
+    pub shown: u64,
 }
 
 /// Writes packets one by one.
+///
+/// ```
+/// use roce_pcap::decode::{Columns, Decoder, Style};
+/// use roce_pcap::filter::Filter;
+///
+/// let decoder = Decoder::new(Style::Csv, false)
+///     .columns(Columns::parse("number,src,dst,opcode,psn")?)
+///     .filter(Filter::parse("opcode == READ_REQUEST")?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Decoder {
     style: Style,
     all: bool,
-    first_ns: Option<u64>,
+    color: bool,
+    columns: Option<Columns>,
+    filter: Option<Filter>,
+    rows: Rows,
     counts: Counts,
 }
 
 impl Decoder {
     /// Writes RoCEv2 packets, and RoCE v1, native InfiniBand and PAUSE frames among them, in the
-    /// given style and, with `all`, a line for each other packet.
+    /// given style and, with `all`, something for each other packet.
     #[must_use]
     pub fn new(style: Style, all: bool) -> Self {
-        Self { style, all, first_ns: None, counts: Counts::default() }
+        let columns = (style == Style::Csv).then(Columns::of_csv);
+        let mut decoder = Self {
+            style,
+            all,
+            color: false,
+            columns,
+            filter: None,
+            rows: Rows::default(),
+            counts: Counts::default(),
+        };
+        decoder.prepare();
+        decoder
+    }
+
+    /// Writes these fields, and no others.
+    #[must_use]
+    pub fn columns(mut self, columns: Columns) -> Self {
+        self.columns = Some(columns);
+        self.prepare();
+        self
+    }
+
+    /// Writes only packets that the filter matches.
+    #[must_use]
+    pub fn filter(mut self, filter: Filter) -> Self {
+        self.filter = Some(filter);
+        self.prepare();
+        self
+    }
+
+    /// Lines and trees in colour.
+    #[must_use]
+    pub fn color(mut self, color: bool) -> Self {
+        self.color = color;
+        self
+    }
+
+    /// Nothing is followed that nobody asked for.
+    fn prepare(&mut self) {
+        let columns = match &self.columns {
+            Some(columns) => columns.needs(),
+            None => Needs { upper: true, verdicts: false },
+        };
+        let filter = self.filter.as_ref().map(Filter::needs).unwrap_or_default();
+        self.rows = Rows::new(columns.and(filter));
     }
 
     /// What was decoded so far.
@@ -63,76 +130,96 @@ impl Decoder {
         self.counts
     }
 
+    /// Writes what stands before the first packet: of JSON and CSV.
+    ///
+    /// # Errors
+    /// What `out` says.
+    pub fn start(&self, out: &mut dyn Write) -> io::Result<()> {
+        match (self.style, &self.columns) {
+            (Style::Json, _) => out.write_all(b"["),
+            (Style::Csv, Some(columns)) => csv::header(columns, out),
+            _ => Ok(()),
+        }
+    }
+
     /// Decodes a packet and writes what there is to say of it.
     ///
     /// # Errors
     /// What `out` says.
     pub fn packet(&mut self, packet: &Packet<'_>, out: &mut dyn Write) -> io::Result<()> {
+        let row = self.rows.row(packet);
         self.counts.packets += 1;
-        if self.first_ns.is_none() {
-            self.first_ns = packet.timestamp_ns;
-        }
-        let since_ns = packet.timestamp_ns.zip(self.first_ns);
-        let since_ns = since_ns.map(|(now, first)| now.saturating_sub(first));
-        match dissect(packet) {
-            Dissected::Roce(frame) => {
+        let is_shown = match row.dissected() {
+            Dissected::Roce(_) => {
                 self.counts.roce_packets += 1;
-                match self.style {
-                    Style::Line => line::roce(packet, since_ns, &frame, out),
-                    Style::Tree => tree::roce(packet, since_ns, &frame, out),
-                    Style::JsonLines => fields::roce(packet, &frame, out),
-                }
+                true
             }
-            Dissected::Native(frame) => {
+            Dissected::Native(_) => {
                 self.counts.native_packets += 1;
-                match self.style {
-                    Style::Line => native::line(packet, since_ns, &frame, out),
-                    Style::Tree => native::tree(packet, since_ns, &frame, out),
-                    Style::JsonLines => native::fields(packet, &frame, out),
-                }
+                true
             }
-            Dissected::MacControl(frame) => {
+            Dissected::MacControl(_) => {
                 self.counts.pauses += 1;
-                match self.style {
-                    Style::Line => pause::line(packet, since_ns, &frame, out),
-                    Style::Tree => pause::tree(packet, since_ns, &frame, out),
-                    Style::JsonLines => pause::fields(packet, &frame, out),
-                }
+                true
             }
-            Dissected::Malformed(malformed) => {
+            Dissected::Malformed(_) => {
                 self.counts.roce_packets += 1;
                 self.counts.malformed += 1;
-                let text = format!("malformed RoCEv2: {malformed}");
-                self.unread(packet, since_ns, &text, out)
+                true
             }
-            Dissected::Other(other) if self.all => {
-                self.unread(packet, since_ns, &format!("not RoCEv2: {other}"), out)
-            }
-            Dissected::Other(_) => Ok(()),
+            Dissected::Other(_) => self.all,
+        };
+        if !is_shown || self.filter.as_ref().is_some_and(|filter| !filter.matches(&row)) {
+            return Ok(());
         }
+        self.counts.shown += 1;
+        let first = self.counts.shown == 1;
+        write_row(self.style, self.columns.as_ref(), self.color, first, &row, out)
     }
 
-    fn unread(
-        &self,
-        packet: &Packet<'_>,
-        since_ns: Option<u64>,
-        text: &str,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
+    /// Writes what stands behind the last packet: of JSON.
+    ///
+    /// # Errors
+    /// What `out` says.
+    pub fn finish(&self, out: &mut dyn Write) -> io::Result<()> {
         match self.style {
-            Style::JsonLines => fields::unread(packet, text, out),
-            _ => line::unread(packet, since_ns, text, out),
+            Style::Json => out.write_all(b"\n]\n"),
+            _ => Ok(()),
         }
     }
 }
 
-/// An ICRC verdict in a word.
-fn icrc_word(verdict: IcrcVerdict) -> &'static str {
-    match verdict {
-        IcrcVerdict::Valid => "valid",
-        IcrcVerdict::Invalid { .. } => "invalid",
-        IcrcVerdict::NotCheckable(NotCheckable::Truncated) => "truncated",
-        IcrcVerdict::NotCheckable(NotCheckable::NotFilled) => "not filled in",
-        IcrcVerdict::NotCheckable(_) => "not checkable",
+fn write_row(
+    style: Style,
+    columns: Option<&Columns>,
+    color: bool,
+    first: bool,
+    row: &Row<'_>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let object = |out: &mut dyn Write| match columns {
+        Some(columns) => object::chosen(columns, row, out),
+        None => object::whole(row, out),
+    };
+    match (style, columns) {
+        (Style::Line, None) => line::write(row, color, out),
+        (Style::Tree, None)
+            if !matches!(row.dissected(), Dissected::Malformed(_) | Dissected::Other(_)) =>
+        {
+            tree::write(row, color, out)
+        }
+        (Style::Tree, None) => line::write(row, color, out),
+        (Style::Line | Style::Tree, Some(columns)) => csv::tabs(columns, row, out),
+        (Style::Csv, Some(columns)) => csv::record(columns, row, out),
+        // Always with columns.
+        (Style::Csv, None) => Ok(()),
+        (Style::JsonLines, _) => {
+            object(out)?;
+            out.write_all(b"\n")
+        }
+        (Style::Json, _) => {
+            out.write_all(if first { b"\n" } else { b",\n" })?;
+            object(out)
+        }
     }
 }

@@ -3,245 +3,140 @@
 use std::fmt::Display;
 use std::io::{self, Write};
 
-use roce_codec::icrc::{IcrcDiagnosis, IcrcVerdict};
-use roce_codec::net::{Ecn, Ethernet, Ip};
-use roce_codec::{Frame, Transport};
-
-use super::cm::Cm;
-use super::icrc_word;
-use crate::capture::{Direction, Packet};
-use crate::json::Seconds;
+use super::paint::{HEADING, Painted};
+use crate::field::{Layer, Row, Value, icrc_word};
 
 /// Payload bytes shown.
 const SHOWN: usize = 64;
 
+pub(super) fn write(row: &Row<'_>, color: bool, out: &mut dyn Write) -> io::Result<()> {
+    let mut tree = Tree { out, color };
+    for layer in Layer::ALL {
+        match layer {
+            // Said by the headers themselves.
+            Layer::EitherIp => {}
+            Layer::Payload => payload(&mut tree, row)?,
+            Layer::Judged => judged(&mut tree, row)?,
+            layer if layer.may_be_in(row) => fields(&mut tree, *layer, row)?,
+            _ => {}
+        }
+    }
+    trailer(&mut tree, row)?;
+    writeln!(tree.out)
+}
+
 /// Writes lines, headings flush and fields indented.
-pub(super) struct Tree<'w>(pub(super) &'w mut dyn Write);
+struct Tree<'w> {
+    out: &'w mut dyn Write,
+    color: bool,
+}
 
 impl Tree<'_> {
-    pub(super) fn heading(&mut self, text: impl Display) -> io::Result<()> {
-        writeln!(self.0, "{text}")
+    fn heading(&mut self, text: impl Display) -> io::Result<()> {
+        writeln!(self.out, "{}", Painted(self.color, HEADING, text))
     }
 
-    pub(super) fn field(&mut self, name: &str, value: impl Display) -> io::Result<()> {
-        writeln!(self.0, "    {name}: {value}")
+    fn field(&mut self, name: &str, value: impl Display) -> io::Result<()> {
+        writeln!(self.out, "    {name}: {value}")
     }
 }
 
-pub(super) fn roce(
-    packet: &Packet<'_>,
-    since_ns: Option<u64>,
-    frame: &Frame<'_>,
-    out: &mut dyn Write,
-) -> io::Result<()> {
-    let mut tree = Tree(out);
-    captured(&mut tree, packet, since_ns)?;
-    outer(&mut tree, frame)?;
-    bth(&mut tree, frame)?;
-    extension_headers(&mut tree, frame)?;
-    mad(&mut tree, frame)?;
-    payload(&mut tree, frame)?;
-    icrc(&mut tree, frame, frame.verify_icrc(), || frame.diagnose_icrc())?;
-    trailer(&mut tree, frame.trailer()[0])?;
-    writeln!(tree.0)
-}
-
-pub(super) fn captured(
-    tree: &mut Tree<'_>,
-    packet: &Packet<'_>,
-    since_ns: Option<u64>,
-) -> io::Result<()> {
-    let (len, captured) = (packet.orig_len, packet.data.len());
-    tree.heading(format_args!(
-        "Frame {}: {len} bytes on the wire, {captured} captured",
-        packet.number
-    ))?;
-    if let Some(time) = packet.timestamp_ns {
-        tree.field("Time since 1970", Seconds(time))?;
+/// A layer's heading, and the fields of it that the packet has.
+fn fields(tree: &mut Tree<'_>, layer: Layer, row: &Row<'_>) -> io::Result<()> {
+    let mut heading = heading(layer, row);
+    // These have a heading even if nothing stands below it.
+    if matches!(layer, Layer::Frame | Layer::Ethernet)
+        && let Some(text) = heading.take()
+    {
+        tree.heading(text)?;
     }
-    if let Some(since) = since_ns {
-        tree.field("Time since the first packet", Seconds(since))?;
-    }
-    tree.field("Interface", packet.interface)?;
-    match packet.direction {
-        Some(Direction::Inbound) => tree.field("Direction", "inbound"),
-        Some(Direction::Outbound) => tree.field("Direction", "outbound"),
-        None => Ok(()),
-    }
-}
-
-pub(super) fn ethernet(tree: &mut Tree<'_>, ethernet: &Ethernet) -> io::Result<()> {
-    tree.heading(format_args!("Ethernet, {} > {}", ethernet.src, ethernet.dst))?;
-    for tag in ethernet.vlans.iter() {
-        let (vid, pcp) = (tag.vid(), tag.pcp());
-        tree.field("VLAN", format_args!("{vid}, priority {pcp}"))?;
+    for field in layer.fields().iter().filter(|field| field.is_in_tree()) {
+        let mut result = Ok(());
+        field.values(row, &mut |value| {
+            if result.is_ok() {
+                result = match heading.take() {
+                    Some(text) => tree.heading(text),
+                    None => Ok(()),
+                };
+            }
+            if result.is_ok() {
+                result = tree.field(field.label, value);
+            }
+        });
+        result?;
     }
     Ok(())
 }
 
-fn outer(tree: &mut Tree<'_>, frame: &Frame<'_>) -> io::Result<()> {
-    if let Some(header) = frame.ethernet() {
-        ethernet(tree, &header)?;
-    }
-    match frame.ip() {
-        Ip::V4(ip) => {
-            tree.heading(format_args!("IPv4, {} > {}", ip.src, ip.dst))?;
-            tree.field("DSCP", ip.dscp_ecn >> 2)?;
-            tree.field("ECN", ecn(ip.dscp_ecn))?;
-            tree.field("Total length", ip.total_len)?;
-            tree.field("Identification", format_args!("{:#06x}", ip.identification))?;
-            tree.field("Flags and offset", format_args!("{:#06x}", ip.flags_fragment))?;
-            tree.field("Time to live", ip.ttl)?;
-            tree.field("Header checksum", format_args!("{:#06x}", ip.checksum))?;
+/// What stands above a layer's fields; `None` where they continue the layer before.
+fn heading(layer: Layer, row: &Row<'_>) -> Option<String> {
+    let name = layer.heading();
+    let packet = row.packet();
+    Some(match layer {
+        Layer::Frame => {
+            let (number, len, captured) = (packet.number, packet.orig_len, packet.data.len());
+            format!("Frame {number}: {len} bytes on the wire, {captured} captured")
         }
-        Ip::V6(ip) => {
-            tree.heading(format_args!("IPv6, {} > {}", ip.src, ip.dst))?;
-            tree.field("DSCP", ip.traffic_class >> 2)?;
-            tree.field("ECN", ecn(ip.traffic_class))?;
-            tree.field("Flow label", format_args!("{:#07x}", ip.flow_label))?;
-            tree.field("Payload length", ip.payload_len)?;
-            tree.field("Hop limit", ip.hop_limit)?;
-        }
-    }
-    let udp = frame.udp();
-    tree.heading(format_args!("UDP, port {} > {}", udp.src_port, udp.dst_port))?;
-    tree.field("Length", udp.length)?;
-    tree.field("Checksum", format_args!("{:#06x}", udp.checksum))
+        Layer::Ethernet => format!("{name}, {}", ends(row, "eth.src", "eth.dst")?),
+        Layer::Ipv4 => format!("{name}, {}", ends(row, "ip.src", "ip.dst")?),
+        Layer::Ipv6 => format!("{name}, {}", ends(row, "ipv6.src", "ipv6.dst")?),
+        Layer::Udp => format!("{name}, port {}", ends(row, "udp.srcport", "udp.dstport")?),
+        Layer::Grh => format!("{name}, {}", ends(row, "src", "dst")?),
+        Layer::MacControl => match row.mac_control()? {
+            roce_codec::net::MacControl::Pause(_) => format!("{name}, PAUSE"),
+            roce_codec::net::MacControl::Pfc(_) => format!("{name}, PFC"),
+        },
+        Layer::Reth if row.transport()?.atomic_eth().is_some() => "AtomicETH".into(),
+        Layer::Reth => "RETH".into(),
+        Layer::AtomicEth => return None,
+        Layer::Icrc => format!("{name}, {}", icrc_word(row.icrc()?)),
+        Layer::Vcrc => format!("{name}, {}", value(row, "vcrc.status")?),
+        _ => name.into(),
+    })
 }
 
-fn ecn(traffic_class: u8) -> &'static str {
-    match Ecn::of_traffic_class(traffic_class) {
-        Ecn::NotEct => "not ECN-capable",
-        Ecn::Ect0 => "ECT(0)",
-        Ecn::Ect1 => "ECT(1)",
-        Ecn::Ce => "congestion experienced",
-    }
+fn value<'r>(row: &'r Row<'_>, name: &str) -> Option<Value<'r>> {
+    let mut found = None;
+    crate::field::find(name).ok()?.values(row, &mut |value| found = Some(value));
+    found
 }
 
-pub(super) fn bth(tree: &mut Tree<'_>, transport: &Transport<'_>) -> io::Result<()> {
-    let bth = transport.bth();
-    tree.heading("Base transport header")?;
-    tree.field("Opcode", format_args!("{} ({:#04x})", bth.opcode, bth.opcode.0))?;
-    tree.field("Solicited event", bth.solicited)?;
-    tree.field("MigReq", bth.mig_req)?;
-    tree.field("Pad count", bth.pad_count)?;
-    tree.field("Header version", bth.version)?;
-    tree.field("Partition key", format_args!("{:#06x}", bth.pkey.0))?;
-    tree.field("FECN", bth.fecn)?;
-    tree.field("BECN", bth.becn)?;
-    tree.field("Reserved (6 bits)", format_args!("{:#04x}", bth.resv6))?;
-    tree.field("Destination queue pair", bth.dest_qp)?;
-    tree.field("Acknowledge request", bth.ack_req)?;
-    tree.field("Reserved (7 bits)", format_args!("{:#04x}", bth.resv7))?;
-    tree.field("Packet sequence number", format_args!("{} ({})", bth.psn, bth.psn.get()))
+fn ends(row: &Row<'_>, src: &str, dst: &str) -> Option<String> {
+    Some(format!("{} > {}", value(row, src)?, value(row, dst)?))
 }
 
-pub(super) fn extension_headers(tree: &mut Tree<'_>, transport: &Transport<'_>) -> io::Result<()> {
-    let ext = transport.ext_headers();
-    if let Some(rdeth) = ext.rdeth {
-        tree.heading("RDETH")?;
-        tree.field("E2E context", rdeth.eecn)?;
-    }
-    if let Some(deth) = ext.deth {
-        tree.heading("DETH")?;
-        tree.field("Queue key", format_args!("{:#010x}", deth.qkey.0))?;
-        tree.field("Source queue pair", deth.src_qp)?;
-    }
-    if let Some(xrceth) = ext.xrceth {
-        tree.heading("XRCETH")?;
-        tree.field("Shared receive queue", xrceth.srqn)?;
-    }
-    if let Some(feth) = ext.feth {
-        tree.heading("FETH")?;
-        tree.field("Placement type", feth.placement_type())?;
-        tree.field("Selectivity level", feth.selectivity())?;
-    }
-    if let Some(reth) = ext.reth {
-        tree.heading("RETH")?;
-        tree.field("Virtual address", format_args!("{:#018x}", reth.va))?;
-        tree.field("Remote key", format_args!("{:#010x}", reth.rkey.0))?;
-        tree.field("DMA length", reth.dma_len)?;
-    }
-    if let Some(atomic) = ext.atomic_eth {
-        tree.heading("AtomicETH")?;
-        tree.field("Virtual address", format_args!("{:#018x}", atomic.va))?;
-        tree.field("Remote key", format_args!("{:#010x}", atomic.rkey.0))?;
-        tree.field("Swap or add data", format_args!("{:#018x}", atomic.swap_add))?;
-        tree.field("Compare data", format_args!("{:#018x}", atomic.compare))?;
-    }
-    if let Some(aeth) = ext.aeth {
-        tree.heading("AETH")?;
-        tree.field("Syndrome", format_args!("{:#04x} ({})", aeth.syndrome.0, aeth.syndrome))?;
-        tree.field("Message sequence number", aeth.msn.get())?;
-    }
-    if let Some(ack) = ext.atomic_ack_eth {
-        tree.heading("AtomicAckETH")?;
-        tree.field("Original remote data", format_args!("{:#018x}", ack.original))?;
-    }
-    if let Some(imm) = ext.imm_dt {
-        tree.heading("ImmDt")?;
-        tree.field("Immediate data", format_args!("{:#010x}", imm.0))?;
-    }
-    if let Some(ieth) = ext.ieth {
-        tree.heading("IETH")?;
-        tree.field("Remote key to invalidate", format_args!("{:#010x}", ieth.0.0))?;
-    }
-    if let Some(reserved) = ext.cnp_reserved {
-        tree.heading("Reserved bytes of the CNP")?;
-        tree.field("Bytes", hex(&reserved))?;
-    }
-    Ok(())
-}
-
-fn mad(tree: &mut Tree<'_>, frame: &Frame<'_>) -> io::Result<()> {
-    let Some(cm) = Cm::of(frame) else { return Ok(()) };
-    let header = cm.0.header;
-    tree.heading("Management datagram")?;
-    tree.field("Class", format_args!("{} ({:#04x})", header.class, header.class.0))?;
-    tree.field("Method", format_args!("{} ({:#04x})", header.method, header.method.0))?;
-    tree.field("Transaction ID", format_args!("{:#018x}", header.transaction_id))?;
-    tree.field("Attribute ID", format_args!("{:#06x}", header.attribute.0))?;
-    tree.field("Message", cm)
-}
-
-pub(super) fn payload(tree: &mut Tree<'_>, transport: &Transport<'_>) -> io::Result<()> {
+fn payload(tree: &mut Tree<'_>, row: &Row<'_>) -> io::Result<()> {
+    let Some(transport) = row.transport() else { return Ok(()) };
     let payload = transport.payload()[0];
     if transport.payload_len() > 0 {
         tree.heading(format_args!("Payload, {} bytes", transport.payload_len()))?;
         let shown = payload.get(..SHOWN).unwrap_or(payload);
         let more = if payload.len() > shown.len() { " ..." } else { "" };
-        tree.field("Bytes", format_args!("{}{more}", hex(shown)))?;
+        tree.field("Bytes", format_args!("{}{more}", Value::Bytes(shown)))?;
     }
     if !transport.pad().is_empty() {
-        tree.field("Pad", hex(&transport.pad()))?;
+        tree.field("Pad", Value::Bytes(&transport.pad()))?;
     }
     Ok(())
 }
 
-pub(super) fn icrc(
-    tree: &mut Tree<'_>,
-    transport: &Transport<'_>,
-    verdict: IcrcVerdict,
-    diagnosis: impl FnOnce() -> Option<IcrcDiagnosis>,
-) -> io::Result<()> {
-    tree.heading(format_args!("ICRC, {}", icrc_word(verdict)))?;
-    tree.field("Value", hex(&transport.icrc()))?;
-    if let IcrcVerdict::Invalid { expected, .. } = verdict {
-        tree.field("Expected", hex(&expected))?;
-        if let Some(diagnosis) = diagnosis() {
-            tree.field("Diagnosis", diagnosis)?;
-        }
-    }
-    Ok(())
-}
-
-pub(super) fn trailer(tree: &mut Tree<'_>, trailer: &[u8]) -> io::Result<()> {
-    if !trailer.is_empty() {
+fn trailer(tree: &mut Tree<'_>, row: &Row<'_>) -> io::Result<()> {
+    let Some(transport) = row.transport() else { return Ok(()) };
+    let trailer = transport.trailer()[0];
+    // Behind native InfiniBand it is the VCRC.
+    if !trailer.is_empty() && row.native().is_none_or(|frame| frame.vcrc().is_none()) {
         tree.heading(format_args!("Trailer, {} bytes", trailer.len()))?;
     }
     Ok(())
 }
 
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+fn judged(tree: &mut Tree<'_>, row: &Row<'_>) -> io::Result<()> {
+    let Some(verdict) = value(row, "verdict") else { return Ok(()) };
+    tree.heading(format_args!("Verdict, {verdict}"))?;
+    for finding in row.findings().unwrap_or_default() {
+        let severity = finding.rule.severity();
+        let said = format_args!("{} ({severity}), {}", finding.verdict, finding.message);
+        tree.field(finding.rule.id(), said)?;
+    }
+    Ok(())
 }

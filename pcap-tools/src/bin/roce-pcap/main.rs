@@ -43,7 +43,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let mut out = BufWriter::with_capacity(64 * 1024, io::stdout().lock());
     let outcome = match cli.command {
-        Command::Decode(args) => decode::run(&args, &mut out),
+        Command::Decode(args) => decode::run(&args, false, &mut out),
         Command::Check(args) => check::run(&args, &mut out),
         Command::Explain(args) => explain::run(&args, &mut out),
     };
