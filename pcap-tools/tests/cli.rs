@@ -205,7 +205,11 @@ fn decode_names_the_connection_managers_messages() {
     assert!(text.lines().next().unwrap().contains(" MAD Perf Send attribute 0x0012 ICRC "));
 
     let tree = stdout(&run(&["decode", "-V", &capture("rxe-cm")]));
-    assert_eq!(tree.matches("Management datagram\n    Class: ComMgt (0x07)\n").count(), 17);
+    assert_eq!(
+        tree.matches("Management datagram\n    Base version: 1\n    Class: ComMgt (0x07)\n")
+            .count(),
+        17
+    );
     assert!(tree.contains("    Transaction ID: 0x00000002af8c4a9d\n"));
 }
 

@@ -180,7 +180,7 @@ fn every_field() {
         "    Traffic class: 0x12\n    Flow label: 0x34567\n    Payload length: 40\n",
         "Payload, 5 bytes\n    Bytes: 68656c6c6f\n    Pad: 000000\nICRC, valid\n",
         "MAC control, PAUSE\n    Quanta: 4660\n",
-        "MAC control, PFC\n    Class-enable vector: 0x18\n    Quanta of priority 3: 65535\n",
+        "MAC control, PFC\n    Class-enable vector: 0x0018\n    Priority: 3, quanta 65535\n",
     ] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }
@@ -232,7 +232,7 @@ fn native_infiniband() {
     assert!(lines[4].ends_with("not RoCEv2: a raw EtherType packet (LNH 0)"), "{text}");
     let (_, text) = run(&["decode", "-V"], &file);
     assert!(text.contains("Local route header\n    Virtual lane: 2\n"));
-    assert!(text.contains("    Packet length: 22 (88 bytes)\n"));
+    assert!(text.contains("    Packet length in words: 22\n"));
     assert!(text.contains("VCRC, valid\n") && text.contains("VCRC, invalid\n"));
     let (_, text) = run(&["decode", "--format", "jsonl"], &file);
     let first: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();

@@ -52,7 +52,7 @@ fn quanta(row: &Row<'_>, priority: usize) -> Option<Value<'static>> {
 fn enabled<'r>(row: &'r Row<'_>, with: &mut dyn FnMut(Value<'r>)) {
     if let Some(MacControl::Pfc(pfc)) = row.mac_control() {
         for (priority, quanta) in pfc.enabled() {
-            with(Value::Text(format!("{priority}: {}", quanta.0).into()));
+            with(Value::Text(format!("{priority}, quanta {}", quanta.0).into()));
         }
     }
 }
@@ -78,7 +78,7 @@ pub(super) static MAC_CONTROL: &[Field] = &[
             MacControl::Pause(_) => None,
         }
     }),
-    Field::many("pfc.quanta", "Quanta of priority", Kind::Text, enabled).shown(Shown::Tree),
+    Field::many("pfc.quanta", "Priority", Kind::Text, enabled).shown(Shown::Tree),
     pause_time("macc.cbfc.pause_time.c0", |row| quanta(row, 0)),
     pause_time("macc.cbfc.pause_time.c1", |row| quanta(row, 1)),
     pause_time("macc.cbfc.pause_time.c2", |row| quanta(row, 2)),

@@ -23,7 +23,7 @@ pub struct Row<'a> {
     dissected: Dissected<'a>,
     since_ns: Option<u64>,
     findings: Option<&'a [Finding]>,
-    upper: Option<Upper<'a>>,
+    upper: Option<Upper>,
     icrc: OnceCell<Option<IcrcVerdict>>,
     cm: OnceCell<Option<Message<'a>>>,
     mad: OnceCell<Option<Mad<'a>>>,
@@ -73,7 +73,7 @@ impl<'a> Row<'a> {
     /// With what the packet's payload is.
     #[inline]
     #[must_use]
-    pub fn carrying(mut self, upper: Option<Upper<'a>>) -> Self {
+    pub fn carrying(mut self, upper: Option<Upper>) -> Self {
         self.upper = upper;
         self
     }
@@ -109,7 +109,7 @@ impl<'a> Row<'a> {
     /// What the payload is, where that is proven.
     #[inline]
     #[must_use]
-    pub fn upper(&self) -> Option<&Upper<'a>> {
+    pub fn upper(&self) -> Option<&Upper> {
         self.upper.as_ref()
     }
 

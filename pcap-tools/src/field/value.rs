@@ -80,12 +80,6 @@ impl Value<'_> {
         }
     }
 
-    /// Whether it is there for one who asks: a flag must be set.
-    #[inline]
-    pub(crate) fn is_set(&self) -> bool {
-        !matches!(self, Self::Flag(false))
-    }
-
     /// The text that comparisons are made with: a name, a word, or the value as it is shown.
     #[must_use]
     pub fn text(&self) -> Cow<'_, str> {

@@ -159,7 +159,7 @@ fn mac(word: &str) -> Result<Literal, String> {
 fn bytes(word: &str) -> Result<Literal, String> {
     let digits: String = word.chars().filter(|c| *c != ':').collect();
     let digits = digits.strip_prefix("0x").unwrap_or(&digits);
-    if digits.len() % 2 == 0 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    if digits.len().is_multiple_of(2) && digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         Ok(Literal::Text(digits.to_ascii_lowercase()))
     } else {
         Err(format!("`{word}` is no bytes in hexadecimal"))
@@ -209,7 +209,7 @@ mod tests {
         let error = |kind, word| numbers(kind, word).unwrap_err();
         assert_eq!(
             error(Kind::Opcode, "WRITE_FRIST"),
-            "there is no opcode `WRITE_FRIST`; did you mean `RDMA_WRITE_FIRST`?"
+            "there is no opcode `WRITE_FRIST`; did you mean `WRITE_FIRST` or `WRITE_LAST`?"
         );
         assert_eq!(
             error(Kind::Rule, "RC-PSN-GAPS"),

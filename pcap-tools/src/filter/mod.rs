@@ -47,7 +47,7 @@ pub use error::FilterError;
 
 use test::Test;
 
-use crate::field::{Field, Layer, Needs, Row};
+use crate::field::{Field, Layer, Needs, Row, Value};
 
 /// How deep an expression may nest: parentheses and negations.
 pub const MAX_DEPTH: usize = 64;
@@ -105,7 +105,7 @@ impl Node {
             Self::All(nodes) => nodes.iter().all(|node| node.matches(row)),
             Self::Any(nodes) => nodes.iter().any(|node| node.matches(row)),
             Self::Not(node) => !node.matches(row),
-            Self::Has(field) => field.any(row, |value| value.is_set()),
+            Self::Has(field) => field.any(row, |value| !matches!(value, Value::Flag(false))),
             Self::HasLayer(layer) => layer.is_in(row),
             Self::Test(field, test) => field.any(row, |value| test.holds(value)),
         }

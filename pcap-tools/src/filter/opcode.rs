@@ -28,7 +28,8 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     (0..=u8::MAX).filter_map(|value| {
         let name = Opcode(value).name()?;
         // One of each kind without its service, the others would only crowd the list.
-        Some(name.strip_prefix("RC_").unwrap_or(name))
+        let name = name.strip_prefix("RC_").unwrap_or(name);
+        Some(name.strip_prefix("RDMA_").unwrap_or(name))
     })
 }
 

@@ -325,7 +325,7 @@ mod tests {
             ("psn == 5 && ", 13, "ends where a field"),
             ("psn = 5", 5, "write `==`"),
             ("opcod == 1", 1, "did you mean `opcode`"),
-            ("opcode == WRITE_FRST", 11, "did you mean `RDMA_WRITE_FIRST`"),
+            ("opcode == WRITE_FRST", 11, "did you mean `WRITE_FIRST`"),
             ("opcode < WRITE_FIRST", 10, "several opcodes"),
             ("src < 10.0.0.1", 7, "no order"),
             ("src == 10.0.0.300", 8, "no IP address"),

@@ -1,52 +1,36 @@
-//! What RDMA carries.
-use roce_codec::cm::ServiceId;
+//! What RDMA carries, where that is proven.
+//!
+//! A SEND says nothing of what it carries. Which protocol a connection speaks is learned from the
+//! CM exchange that set it up: the service ID of its REQ names a port.
+//!
+//! | port | protocol |
+//! |---|---|
+//! | 4420, 8009 | NVMe over Fabrics |
+//! | 3260 | iSER |
+//! | 445, 5445 | SMB Direct |
+//! | 20049 | RPC-over-RDMA (NFS) |
+
+mod protocol;
+mod tracker;
+
 use std::fmt;
 
-/// A protocol above the transport.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Protocol {
-    /// x
-    Nvme,
-}
-impl Protocol {
-    /// name
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        "NVMe-oF"
-    }
-    pub(crate) fn of_service(_: ServiceId) -> Option<Self> {
-        None
-    }
-}
-impl fmt::Display for Protocol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-/// x
-#[derive(Debug)]
-pub struct Upper<'a> {
-    /// x
+pub use protocol::Protocol;
+pub use tracker::Tracker;
+
+use crate::connection::Role;
+
+/// What a packet carries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Upper {
+    /// The protocol.
     pub protocol: Protocol,
-    /// y
-    pub bytes: &'a [u8],
+    /// Which side of the connection sent it.
+    pub sender: Role,
 }
-impl fmt::Display for Upper<'_> {
+
+impl fmt::Display for Upper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.protocol.name())
-    }
-}
-/// x
-#[derive(Debug, Default)]
-pub struct Tracker;
-impl Tracker {
-    /// n
-    #[must_use]
-    pub fn new() -> Self {
-        Self
-    }
-    /// p
-    pub fn packet<'a>(&mut self, _: &crate::field::Row<'a>) -> Option<Upper<'a>> {
-        None
+        self.protocol.fmt(f)
     }
 }
