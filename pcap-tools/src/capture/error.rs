@@ -3,7 +3,10 @@
 use std::fmt;
 use std::io;
 
-/// Why a capture gives no more packets. Offsets count from the start of the file, in bytes.
+use super::{Compression, PackFault};
+
+/// Why a capture gives no more packets. Offsets count from the start of the file, in bytes; of a
+/// compressed file those of records count in what was unpacked.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum CaptureError {
@@ -26,6 +29,17 @@ pub enum CaptureError {
         needed: usize,
         /// Bytes there are.
         available: usize,
+    },
+    /// A compressed file cannot be unpacked any further.
+    Packed {
+        /// Where in the compressed file: of what is cut, where it ends.
+        offset: u64,
+        /// How it is compressed.
+        compression: Compression,
+        /// Bytes unpacked before.
+        unpacked: u64,
+        /// What is wrong.
+        fault: PackFault,
     },
     /// A record contradicts itself; nothing after it can be found.
     Damaged {
@@ -78,21 +92,26 @@ impl fmt::Display for CaptureError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io { offset, source } => write!(f, "reading at offset {offset}: {source}"),
-            Self::NotACapture([0x1f, 0x8b, ..]) => {
-                f.write_str("compressed by gzip: unpack it first (gzip -dc FILE | roce-pcap ... -)")
-            }
-            Self::NotACapture([0x28, 0xb5, 0x2f, 0xfd]) => {
-                f.write_str("compressed by zstd: unpack it first (zstd -dc FILE | roce-pcap ... -)")
-            }
-            Self::NotACapture([a, b, c, d]) => write!(
-                f,
-                "neither pcap nor pcapng: the file starts with {a:02x} {b:02x} {c:02x} {d:02x}"
-            ),
+            Self::NotACapture(first) => match Compression::of(*first) {
+                // Either twice, or by a build that unpacks nothing.
+                Some(compression) => {
+                    write!(f, "compressed by {compression}: unpack it first")
+                }
+                None => {
+                    let [a, b, c, d] = first;
+                    let bytes = format_args!("{a:02x} {b:02x} {c:02x} {d:02x}");
+                    write!(f, "neither pcap nor pcapng: the file starts with {bytes}")
+                }
+            },
             Self::Empty => f.write_str("empty: a capture starts with at least 24 bytes of header"),
             Self::Truncated { offset, needed, available } => write!(
                 f,
                 "cut short: the record at offset {offset} needs {needed} bytes, the file has \
                  {available} more"
+            ),
+            Self::Packed { offset, compression, unpacked, fault } => write!(
+                f,
+                "{compression} data at offset {offset}: {fault} ({unpacked} bytes were unpacked)"
             ),
             Self::Damaged { offset, damage } => {
                 write!(f, "damaged at offset {offset}: {damage}")

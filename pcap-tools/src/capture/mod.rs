@@ -21,6 +21,7 @@
 
 mod batch;
 mod byte_order;
+mod compression;
 mod error;
 mod interface;
 mod link;
@@ -31,6 +32,7 @@ mod source;
 mod writer;
 
 pub use batch::Batch;
+pub use compression::{Compression, PackFault};
 pub use error::{CaptureError, Damage};
 pub use link::{LinkError, LinkType};
 pub use reader::Reader;

@@ -5,7 +5,10 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 
+#[cfg(feature = "compression")]
+use super::Compression;
 use super::batch::Batch;
+use super::compression::Feed;
 use super::pcap::Pcap;
 use super::pcapng::{self, Pcapng};
 use super::source::Source;
@@ -69,10 +72,11 @@ enum Next {
     End,
 }
 
-/// Streams the packets of a capture in either format, which it detects.
+/// Streams the packets of a capture in either format, which it detects, and unpacks it if it is
+/// compressed (with the feature `compression`, which is on by default).
 #[derive(Debug)]
 pub struct Reader<R> {
-    source: Source<R>,
+    source: Source<Feed<R>>,
     format: Format,
     packets: u64,
     /// An error that comes after packets already handed out.
@@ -98,9 +102,17 @@ impl<R: Read> Reader<R> {
     /// [`CaptureError::Empty`], [`CaptureError::NotACapture`], [`CaptureError::Truncated`] inside
     /// the file header, and [`CaptureError::Io`].
     pub fn new(inner: R) -> Result<Self, CaptureError> {
-        let mut source = Source::new(inner);
-        source.fill(4)?;
-        let first = *source.bytes().first_chunk::<4>().ok_or(CaptureError::Empty)?;
+        let mut source = Source::new(Feed::Plain(inner));
+        let first = first_bytes(&mut source)?;
+        #[cfg(feature = "compression")]
+        let (mut source, first) = match Compression::of(first) {
+            Some(compression) => {
+                let mut source = source.unpack(compression);
+                let first = first_bytes(&mut source)?;
+                (source, first)
+            }
+            None => (source, first),
+        };
         let format = if first == pcapng::MAGIC {
             Format::Pcapng(Pcapng::new())
         } else if Pcap::starts(first) {
@@ -237,4 +249,9 @@ impl<R: Read> Reader<R> {
     pub fn offset(&self) -> u64 {
         self.source.offset()
     }
+}
+
+fn first_bytes<R: Read>(source: &mut Source<Feed<R>>) -> Result<[u8; 4], CaptureError> {
+    source.fill(4)?;
+    source.bytes().first_chunk().copied().ok_or(CaptureError::Empty)
 }

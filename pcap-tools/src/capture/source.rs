@@ -4,6 +4,8 @@ use std::io::{ErrorKind, Read};
 use std::ops::Range;
 
 use super::CaptureError;
+#[cfg(feature = "compression")]
+use super::compression::{Compression, Feed};
 
 /// Bytes read at a time.
 const CHUNK: usize = 256 * 1024;
@@ -22,6 +24,12 @@ pub(super) struct Source<R> {
 impl<R: Read> Source<R> {
     pub(super) fn new(inner: R) -> Self {
         Self { inner, buf: vec![0; CHUNK], start: 0, end: 0, offset: 0, at_end: false }
+    }
+
+    /// Whether everything was taken and nothing more can come.
+    #[cfg(feature = "compression")]
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.at_end && self.start == self.end
     }
 
     /// Where the next byte lies in the file.
@@ -60,11 +68,11 @@ impl<R: Read> Source<R> {
                 Ok(0) => self.at_end = true,
                 Ok(read) => self.end += read,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(source) => {
-                    return Err(CaptureError::Io {
-                        offset: self.offset + wide(self.end - self.start),
-                        source,
-                    });
+                Err(error) => {
+                    // What unpacks is a reader, too, with errors of its own.
+                    let offset = self.offset + wide(self.end - self.start);
+                    let io = |source| CaptureError::Io { offset, source };
+                    return Err(error.downcast::<CaptureError>().unwrap_or_else(io));
                 }
             }
         }
@@ -113,6 +121,21 @@ impl<R: Read> Source<R> {
             left -= self.take(left.min(available)).len();
         }
         Ok(len - left)
+    }
+}
+
+#[cfg(feature = "compression")]
+impl<R: Read> Source<Feed<R>> {
+    /// The same file unpacked, from the start: nothing may have been taken yet.
+    pub(super) fn unpack(self, compression: Compression) -> Self {
+        let Self { inner, buf, start, end, offset, at_end } = self;
+        match inner {
+            Feed::Plain(inner) => {
+                let packed = Source { inner, buf, start, end, offset, at_end };
+                Self::new(Feed::unpack(packed, compression))
+            }
+            packed => Self { inner: packed, buf, start, end, offset, at_end },
+        }
     }
 }
 
