@@ -33,6 +33,7 @@ pub mod decode;
 pub mod dissect;
 pub mod field;
 pub mod filter;
+pub mod generate;
 pub mod observed;
 pub mod upper;
 

@@ -36,7 +36,9 @@ pub use compression::{Compression, PackFault};
 pub use error::{CaptureError, Damage};
 pub use link::{LinkError, LinkType};
 pub use reader::Reader;
-pub use writer::PcapngWriter;
+pub use writer::{
+    CaptureWriter, InterfaceInfo, PacketRecord, PcapWriter, PcapngWriter, SNAPLEN, SectionInfo,
+};
 
 /// The longest packet that is believed, in bytes; a longer one is damage.
 pub const MAX_PACKET: u32 = 16 << 20;

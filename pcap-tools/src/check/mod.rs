@@ -307,12 +307,12 @@ impl Checker {
     /// The flow's QPNs serve a new connection, or its first one: nothing known holds any more.
     #[cold]
     fn new_connection(&mut self, id: FlowId) {
-        pairing::part(&mut self.flows, id);
         let flow = self.flows.get_mut(id);
-        if let Some(mut requests) = flow.requests.take() {
-            requests.finish(&mut flow.told, &mut self.judge);
-            flow.mtu = None;
-        }
+        // Who has only answered so far has the pair that its answers have found.
+        let Some(mut requests) = flow.requests.take() else { return };
+        requests.finish(&mut flow.told, &mut self.judge);
+        flow.mtu = None;
+        pairing::part(&mut self.flows, id);
     }
 
     #[inline]

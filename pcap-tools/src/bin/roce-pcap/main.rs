@@ -3,7 +3,9 @@
 mod check;
 mod decode;
 mod explain;
+mod generate;
 mod input;
+mod output;
 mod profile;
 
 use std::io::{self, BufWriter, Write};
@@ -30,6 +32,8 @@ enum Command {
     Check(check::Args),
     /// Print the page of a rule, or the list of all rules
     Explain(explain::Args),
+    /// Make up traces: clean ones of any size
+    Gen(generate::Args),
 }
 
 /// How a run ended.
@@ -46,6 +50,7 @@ fn main() -> ExitCode {
         Command::Decode(args) => decode::run(&args, false, &mut out),
         Command::Check(args) => check::run(&args, &mut out),
         Command::Explain(args) => explain::run(&args, &mut out),
+        Command::Gen(args) => generate::run(&args),
     };
     match outcome.and_then(|outcome| out.flush().map(|()| outcome)) {
         Ok(Outcome::Clean) => ExitCode::SUCCESS,

@@ -1,0 +1,6 @@
+//! What the tools write: made-up traces and captures made of captures, read back by us, by tshark
+//! and by the checker.
+
+mod mix;
+mod support;
+mod writer;
