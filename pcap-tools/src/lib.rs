@@ -34,6 +34,7 @@ pub mod dissect;
 pub mod field;
 pub mod filter;
 pub mod generate;
+pub mod message;
 pub mod observed;
 pub mod upper;
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use roce_codec::ib::Qpn;
-use roce_codec::icrc::{IcrcDiagnosis, IcrcVerdict};
+use roce_codec::icrc::{IcrcDiagnosis, IcrcMistake, IcrcVerdict};
 use roce_codec::{Frame, NativeFrame, Route, Transport};
 
 use crate::capture::Packet;
@@ -58,6 +58,19 @@ impl<'a> Observed<'a> {
         }
     }
 
+    /// Whether the ICRC is wrong and no known mistake of its sender explains that: nothing the packet
+    /// says can be believed then.
+    #[inline]
+    #[must_use]
+    pub fn is_damaged(&self) -> bool {
+        matches!(self.icrc, Some(IcrcVerdict::Invalid { .. })) && self.is_unexplained()
+    }
+
+    #[cold]
+    fn is_unexplained(&self) -> bool {
+        !self.diagnose_icrc().is_some_and(|diagnosis| diagnosis.mistakes().all(vouches))
+    }
+
     /// The known mistakes by which a wrong ICRC comes about, if any do.
     #[must_use]
     pub fn diagnose_icrc(&self) -> Option<IcrcDiagnosis> {
@@ -67,6 +80,18 @@ impl<'a> Observed<'a> {
             _ => None,
         }
     }
+}
+
+/// Whether a packet whose ICRC has this mistake still vouches for addresses, headers and payload.
+fn vouches(mistake: IcrcMistake) -> bool {
+    !matches!(
+        mistake,
+        IcrcMistake::NetworkLeftOut
+            | IcrcMistake::StartsAtBth
+            | IcrcMistake::StartsBehindBth
+            | IcrcMistake::ExtLeftOut
+            | IcrcMistake::PayloadLeftOut
+    )
 }
 
 /// Who sends and receives: an IP address or GID, or a LID where a native packet has no GRH.

@@ -117,6 +117,16 @@ fn mark_ambiguous<F: Entry>(flows: &mut FlowTable<F>, id: FlowId) {
     }
 }
 
+/// Makes a pair of two flows that are known to be one, by their CM exchange.
+pub(crate) fn join<F: Entry>(flows: &mut FlowTable<F>, one: FlowId, other: FlowId) {
+    part(flows, one);
+    part(flows, other);
+    for (flow, peer) in [(one, other), (other, one)] {
+        *flows.get_mut(flow).peer() =
+            Peer { flow: Some(peer), confirmed: CONFIDENT, ..Peer::default() };
+    }
+}
+
 /// Undoes a pair, from either side.
 #[cold]
 pub(crate) fn part<F: Entry>(flows: &mut FlowTable<F>, id: FlowId) {
