@@ -83,7 +83,7 @@ impl<'a> Observed<'a> {
 }
 
 /// Whether a packet whose ICRC has this mistake still vouches for addresses, headers and payload.
-fn vouches(mistake: IcrcMistake) -> bool {
+pub(crate) fn vouches(mistake: IcrcMistake) -> bool {
     !matches!(
         mistake,
         IcrcMistake::NetworkLeftOut

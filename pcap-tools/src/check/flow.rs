@@ -4,8 +4,8 @@ use roce_codec::ib::PathMtu;
 
 use super::request::RequestStream;
 use super::response::ResponseStream;
-use crate::flow::Entry;
 use crate::flow::pairing::Peer;
+use crate::flow::{Entry, Paired};
 use crate::observed::FlowKey;
 
 pub(super) use crate::flow::FlowId;
@@ -42,7 +42,9 @@ impl Entry for Flow {
     fn key(&self) -> &FlowKey {
         &self.key
     }
+}
 
+impl Paired for Flow {
     #[inline]
     fn peer(&mut self) -> &mut Peer {
         &mut self.peer

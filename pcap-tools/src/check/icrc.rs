@@ -1,10 +1,10 @@
 //! The ICRC rule, and the known mistakes behind wrong ones.
 
-use roce_codec::icrc::{IcrcMistake, IcrcVerdict};
+use roce_codec::icrc::IcrcVerdict;
 
 use super::judge::{At, Judge};
 use super::rule::Rule;
-use crate::observed::Observed;
+use crate::observed::{Observed, vouches};
 
 /// What the ICRC says of the rest of the packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,19 +70,7 @@ fn wrong(
     judge.fail(Rule::RoceIcrc, at, (hex(expected), hex(found), message));
     // What was covered came as it was sent.
     match diagnosis {
-        Some(diagnosis) if diagnosis.mistakes().all(covers_what_is_judged) => Trust::Believed,
+        Some(diagnosis) if diagnosis.mistakes().all(vouches) => Trust::Believed,
         _ => Trust::Damaged,
     }
-}
-
-/// Whether a packet whose ICRC has this mistake still vouches for addresses, headers and payload.
-fn covers_what_is_judged(mistake: IcrcMistake) -> bool {
-    !matches!(
-        mistake,
-        IcrcMistake::NetworkLeftOut
-            | IcrcMistake::StartsAtBth
-            | IcrcMistake::StartsBehindBth
-            | IcrcMistake::ExtLeftOut
-            | IcrcMistake::PayloadLeftOut
-    )
 }

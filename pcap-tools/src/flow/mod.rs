@@ -4,4 +4,4 @@
 pub(crate) mod pairing;
 mod table;
 
-pub(crate) use table::{Entry, FlowId, FlowTable};
+pub(crate) use table::{Entry, FlowId, FlowTable, Paired};

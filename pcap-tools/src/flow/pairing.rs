@@ -8,7 +8,7 @@
 use roce_codec::ib::Psn;
 use std::collections::HashMap;
 
-use super::{Entry, FlowId, FlowTable};
+use super::{FlowId, FlowTable, Paired};
 use crate::observed::Host;
 
 /// Matches after which a pair is believed enough to fail somebody.
@@ -78,7 +78,7 @@ pub(crate) struct Pairing {
 
 impl Pairing {
     /// A request that calls for an answer, in a flow whose pair is not settled.
-    pub(crate) fn request<F: Entry>(&mut self, flows: &mut FlowTable<F>, id: FlowId, psn: Psn) {
+    pub(crate) fn request<F: Paired>(&mut self, flows: &mut FlowTable<F>, id: FlowId, psn: Psn) {
         if self.waiting.len() >= MAX_WAITING {
             self.waiting.clear();
         }
@@ -94,7 +94,7 @@ impl Pairing {
     }
 
     /// A response in a flow without a pair.
-    pub(crate) fn response<F: Entry>(&mut self, flows: &mut FlowTable<F>, id: FlowId, psn: Psn) {
+    pub(crate) fn response<F: Paired>(&mut self, flows: &mut FlowTable<F>, id: FlowId, psn: Psn) {
         let key = *flows.get_mut(id).key();
         let request = RequestKey { src: key.dst, dst: key.src, psn };
         let Some(Some(found)) = self.waiting.get(&request).copied() else { return };
@@ -109,7 +109,7 @@ impl Pairing {
     }
 }
 
-fn mark_ambiguous<F: Entry>(flows: &mut FlowTable<F>, id: FlowId) {
+fn mark_ambiguous<F: Paired>(flows: &mut FlowTable<F>, id: FlowId) {
     let peer = flows.get_mut(id).peer();
     peer.ambiguous = true;
     if let Some(other) = peer.flow {
@@ -118,7 +118,7 @@ fn mark_ambiguous<F: Entry>(flows: &mut FlowTable<F>, id: FlowId) {
 }
 
 /// Makes a pair of two flows that are known to be one, by their CM exchange.
-pub(crate) fn join<F: Entry>(flows: &mut FlowTable<F>, one: FlowId, other: FlowId) {
+pub(crate) fn join<F: Paired>(flows: &mut FlowTable<F>, one: FlowId, other: FlowId) {
     part(flows, one);
     part(flows, other);
     for (flow, peer) in [(one, other), (other, one)] {
@@ -129,7 +129,7 @@ pub(crate) fn join<F: Entry>(flows: &mut FlowTable<F>, one: FlowId, other: FlowI
 
 /// Undoes a pair, from either side.
 #[cold]
-pub(crate) fn part<F: Entry>(flows: &mut FlowTable<F>, id: FlowId) {
+pub(crate) fn part<F: Paired>(flows: &mut FlowTable<F>, id: FlowId) {
     let peer = std::mem::take(flows.get_mut(id).peer());
     if let Some(other) = peer.flow {
         *flows.get_mut(other).peer() = Peer::default();

@@ -17,13 +17,16 @@ pub(crate) trait Entry {
 
     /// Whose flow it is.
     fn key(&self) -> &FlowKey;
+}
 
-    /// What it knows of the flow in the other direction.
+/// A flow that is paired with the one in the other direction.
+pub(crate) trait Paired: Entry {
+    /// What it knows of that.
     fn peer(&mut self) -> &mut Peer;
 }
 
-/// Flows remembered at a time, each some 5 kB at most: beyond that, one that has been silent for
-/// long is forgotten, and starts mid-stream if it comes again.
+/// Flows remembered at a time, each some 5 kB at most, unless the table's user wants fewer: beyond
+/// that, one that has been silent for long is forgotten, and starts mid-stream if it comes again.
 const MAX_FLOWS: usize = 8192;
 /// Slots of the cache in front of the map.
 const CACHE: usize = 256;
@@ -34,6 +37,7 @@ pub(crate) struct FlowTable<F> {
     flows: Vec<F>,
     /// Whether a packet of it came since it was last considered for being forgotten.
     recent: Vec<bool>,
+    most: usize,
     /// Flows ever seen; one that was forgotten counts again.
     seen: u64,
     /// Where to look for one to forget.
@@ -46,7 +50,13 @@ pub(crate) struct FlowTable<F> {
 
 impl<F: Entry> FlowTable<F> {
     pub(crate) fn new() -> Self {
+        Self::bounded(MAX_FLOWS)
+    }
+
+    /// A table that remembers at most that many, at least one.
+    pub(crate) fn bounded(most: usize) -> Self {
         Self {
+            most,
             flows: Vec::new(),
             recent: Vec::new(),
             seen: 0,
@@ -77,7 +87,7 @@ impl<F: Entry> FlowTable<F> {
 
     /// The flow that must be forgotten before one is [added](FlowTable::add), if the table is full.
     pub(crate) fn oldest(&mut self) -> Option<FlowId> {
-        if self.flows.len() < MAX_FLOWS {
+        if self.flows.len() < self.most {
             return None;
         }
         loop {
@@ -158,7 +168,9 @@ pub(super) mod tests {
         fn key(&self) -> &FlowKey {
             &self.0
         }
+    }
 
+    impl Paired for Bare {
         fn peer(&mut self) -> &mut Peer {
             &mut self.1
         }

@@ -8,7 +8,7 @@ use super::requests::{Relation, Requests};
 use super::{Arrival, Ending, Finished, Message, Part, Tracked};
 use crate::connection::{Connections, State, Step};
 use crate::flow::pairing::{self, Pairing, Peer};
-use crate::flow::{Entry, FlowId, FlowTable};
+use crate::flow::{Entry, FlowId, FlowTable, Paired};
 use crate::observed::{FlowKey, Observed};
 
 /// Messages that wait in all flows together; beyond that a flow has to give one up for a new one.
@@ -32,7 +32,9 @@ impl Entry for Flow {
     fn key(&self) -> &FlowKey {
         &self.key
     }
+}
 
+impl Paired for Flow {
     #[inline]
     fn peer(&mut self) -> &mut Peer {
         &mut self.peer
