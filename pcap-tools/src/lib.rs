@@ -26,6 +26,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod annotate;
 pub mod capture;
 pub mod check;
 pub mod connection;

@@ -28,6 +28,22 @@ impl ByteOrder {
         })
     }
 
+    /// The bytes of a 16-bit number.
+    pub(super) fn bytes16(self, value: u16) -> [u8; 2] {
+        match self {
+            Self::Little => value.to_le_bytes(),
+            Self::Big => value.to_be_bytes(),
+        }
+    }
+
+    /// The bytes of a 32-bit number.
+    pub(super) fn bytes32(self, value: u32) -> [u8; 4] {
+        match self {
+            Self::Little => value.to_le_bytes(),
+            Self::Big => value.to_be_bytes(),
+        }
+    }
+
     /// The 64-bit number at `at`; `None` past the end.
     pub(super) fn u64(self, bytes: &[u8], at: usize) -> Option<u64> {
         let raw = *bytes.get(at..)?.first_chunk()?;

@@ -22,6 +22,7 @@
 mod batch;
 mod byte_order;
 mod compression;
+mod copier;
 mod error;
 mod interface;
 mod link;
@@ -33,6 +34,7 @@ mod writer;
 
 pub use batch::Batch;
 pub use compression::{Compression, PackFault};
+pub use copier::{CopyError, copy_with_comments};
 pub use error::{CaptureError, Damage};
 pub use link::{LinkError, LinkType};
 pub use reader::Reader;

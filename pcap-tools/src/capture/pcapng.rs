@@ -161,7 +161,7 @@ impl Pcapng {
 }
 
 /// The byte order a section header block states.
-fn section_order(block: &[u8]) -> Result<ByteOrder, Damage> {
+pub(super) fn section_order(block: &[u8]) -> Result<ByteOrder, Damage> {
     match ByteOrder::Little.u32(block, 8) {
         Some(0x1a2b_3c4d) => Ok(ByteOrder::Little),
         Some(0x4d3c_2b1a) => Ok(ByteOrder::Big),

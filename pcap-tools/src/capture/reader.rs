@@ -102,17 +102,15 @@ impl<R: Read> Reader<R> {
     /// [`CaptureError::Empty`], [`CaptureError::NotACapture`], [`CaptureError::Truncated`] inside
     /// the file header, and [`CaptureError::Io`].
     pub fn new(inner: R) -> Result<Self, CaptureError> {
-        let mut source = Source::new(Feed::Plain(inner));
-        let first = first_bytes(&mut source)?;
-        #[cfg(feature = "compression")]
-        let (mut source, first) = match Compression::of(first) {
-            Some(compression) => {
-                let mut source = source.unpack(compression);
-                let first = first_bytes(&mut source)?;
-                (source, first)
-            }
-            None => (source, first),
-        };
+        let (source, first) = unpacked(inner)?;
+        Self::of_source(source, first)
+    }
+
+    /// As [`Reader::new`], of what [`unpacked`] gave.
+    pub(super) fn of_source(
+        mut source: Source<Feed<R>>,
+        first: [u8; 4],
+    ) -> Result<Self, CaptureError> {
         let format = if first == pcapng::MAGIC {
             Format::Pcapng(Pcapng::new())
         } else if Pcap::starts(first) {
@@ -249,6 +247,19 @@ impl<R: Read> Reader<R> {
     pub fn offset(&self) -> u64 {
         self.source.offset()
     }
+}
+
+/// Unpacks a file if it is compressed; gives the first bytes as well, which are not taken yet.
+pub(super) fn unpacked<R: Read>(inner: R) -> Result<(Source<Feed<R>>, [u8; 4]), CaptureError> {
+    let mut source = Source::new(Feed::Plain(inner));
+    let first = first_bytes(&mut source)?;
+    #[cfg(feature = "compression")]
+    if let Some(compression) = Compression::of(first) {
+        let mut source = source.unpack(compression);
+        let first = first_bytes(&mut source)?;
+        return Ok((source, first));
+    }
+    Ok((source, first))
 }
 
 fn first_bytes<R: Read>(source: &mut Source<Feed<R>>) -> Result<[u8; 4], CaptureError> {

@@ -1,6 +1,7 @@
 //! What the tools write: made-up traces and captures made of captures, read back by us, by tshark
 //! and by the checker.
 
+mod annotate;
 mod mix;
 mod support;
 mod writer;

@@ -1,8 +1,11 @@
 //! Captures in memory, and tshark's view of them.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use roce_pcap::capture::{Direction, LinkType, Reader};
 
 /// A file that is removed when it goes out of scope.
 pub(crate) struct Temporary(pub(crate) PathBuf);
@@ -23,6 +26,55 @@ impl Drop for Temporary {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
+}
+
+pub(crate) fn capture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../tests/captures/{name}.pcap"))
+}
+
+/// The program under test, what it is given on standard input, and what it writes.
+pub(crate) fn roce_pcap(args: &[&str], input: &[u8]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_roce-pcap"))
+        .args(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    std::thread::scope(|scope| {
+        // It may end before it has read everything.
+        scope.spawn(move || drop(stdin.write_all(input)));
+        child.wait_with_output().unwrap()
+    })
+}
+
+/// Every packet of a capture, all that is said of it.
+pub(crate) fn packets(file: &[u8]) -> Vec<Owned> {
+    let mut reader = Reader::new(file).unwrap();
+    let mut packets = Vec::new();
+    while let Some(packet) = reader.next_packet() {
+        let packet = packet.unwrap();
+        packets.push(Owned {
+            time: packet.timestamp_ns,
+            link: packet.link,
+            interface: packet.interface,
+            direction: packet.direction,
+            orig_len: packet.orig_len,
+            data: packet.data.to_vec(),
+        });
+    }
+    packets
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Owned {
+    pub(crate) time: Option<u64>,
+    pub(crate) link: Option<LinkType>,
+    pub(crate) interface: u32,
+    pub(crate) direction: Option<Direction>,
+    pub(crate) orig_len: u32,
+    pub(crate) data: Vec<u8>,
 }
 
 /// Fields of every packet, as tshark sees them; `None`, saying so, where there is no tshark.

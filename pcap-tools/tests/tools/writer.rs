@@ -12,7 +12,7 @@ const IP: [u8; 20] = [0x45, 0, 0, 20, 0, 0, 0x40, 0, 64, 59, 0, 0, 192, 0, 2, 1,
 fn sample() -> Vec<u8> {
     let info = SectionInfo { application: "judge 1", comment: "two taps" };
     let mut writer = PcapngWriter::start(Vec::new(), &info).unwrap();
-    let raw = InterfaceInfo { link: LinkType::RAW, name: "wire é", snaplen: 96 };
+    let raw = InterfaceInfo { link: LinkType::RAW, name: "wire é", snaplen: 96, fcs_len: 0 };
     let ethernet = InterfaceInfo { name: "eth7", ..InterfaceInfo::ETHERNET };
     assert_eq!(writer.add_interface(&raw).unwrap(), 0);
     assert_eq!(writer.add_interface(&ethernet).unwrap(), 1);

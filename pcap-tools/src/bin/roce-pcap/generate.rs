@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// Bytes of every message, at most 1048576 [default: a mixture]
     #[arg(long, value_parser = clap::value_parser!(u32).range(..=i64::from(Mix::MAX_PAYLOAD)))]
     payload: Option<u32>,
-    /// Where to: pcapng, or pcap if the name ends so; `-` for standard output
+    /// Where to: pcapng, pcap if the name ends so, compressed if in .gz; `-` for standard output
     #[arg(short, long)]
     output: PathBuf,
 }
@@ -45,6 +45,6 @@ pub(crate) fn run(args: &Args) -> io::Result<Outcome> {
     };
     let Some(mut writer) = output::create(&args.output) else { return Ok(Outcome::Unusable) };
     mix.write(&mut writer)?;
-    writer.into_inner()?;
+    writer.into_inner()?.finish()?;
     Ok(Outcome::Clean)
 }

@@ -89,18 +89,18 @@ impl Capture {
 
     /// Says on standard error what is wrong with it.
     pub(crate) fn complain(&self, error: &CaptureError) {
-        let name = self.path.display();
-        eprintln!("roce-pcap: {name}: {error}");
-        let advice = match error {
-            CaptureError::Truncated { .. } => "everything before that was read",
-            CaptureError::Damaged { .. } => {
-                "everything before that was read; nothing after it can be"
-            }
-            CaptureError::NotACapture(_) => {
-                "give a file that tcpdump, dumpcap or roce-responder wrote"
-            }
-            _ => return,
-        };
-        eprintln!("roce-pcap: {name}: {advice}");
+        complain(&self.name(), error);
     }
+}
+
+/// Says on standard error what is wrong with the capture of that name.
+pub(crate) fn complain(name: &str, error: &CaptureError) {
+    eprintln!("roce-pcap: {name}: {error}");
+    let advice = match error {
+        CaptureError::Truncated { .. } => "everything before that was read",
+        CaptureError::Damaged { .. } => "everything before that was read; nothing after it can be",
+        CaptureError::NotACapture(_) => "give a file that tcpdump, dumpcap or roce-responder wrote",
+        _ => return,
+    };
+    eprintln!("roce-pcap: {name}: {advice}");
 }

@@ -1,5 +1,6 @@
 //! `roce-pcap`: decode and judge RoCEv2 captures at the desk and in CI.
 
+mod annotate;
 mod check;
 mod decode;
 mod explain;
@@ -32,6 +33,8 @@ enum Command {
     Check(check::Args),
     /// Print the page of a rule, or the list of all rules
     Explain(explain::Args),
+    /// Copy a capture with the findings as packet comments, for Wireshark
+    Annotate(annotate::Args),
     /// Make up traces: clean ones of any size
     Gen(generate::Args),
 }
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         Command::Decode(args) => decode::run(&args, false, &mut out),
         Command::Check(args) => check::run(&args, &mut out),
         Command::Explain(args) => explain::run(&args, &mut out),
+        Command::Annotate(args) => annotate::run(&args),
         Command::Gen(args) => generate::run(&args),
     };
     match outcome.and_then(|outcome| out.flush().map(|()| outcome)) {

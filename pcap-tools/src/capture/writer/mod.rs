@@ -9,6 +9,7 @@ use super::{Direction, LinkType, Packet};
 
 pub use pcap::PcapWriter;
 pub use pcapng::PcapngWriter;
+pub(super) use pcapng::text;
 
 /// The longest packet that readers of pcap believe, in bytes; longer ones are cut to it.
 pub const SNAPLEN: u32 = 262_144;
@@ -31,11 +32,14 @@ pub struct InterfaceInfo<'a> {
     pub name: &'a str,
     /// The most bytes of a packet that were captured; 0 for all.
     pub snaplen: u32,
+    /// Bytes of Ethernet's FCS that its packets end in.
+    pub fcs_len: u8,
 }
 
 impl InterfaceInfo<'_> {
     /// Ethernet, without a name.
-    pub const ETHERNET: Self = Self { link: LinkType::ETHERNET, name: "", snaplen: SNAPLEN };
+    pub const ETHERNET: Self =
+        Self { link: LinkType::ETHERNET, name: "", snaplen: SNAPLEN, fcs_len: 0 };
 }
 
 /// A packet to be written.

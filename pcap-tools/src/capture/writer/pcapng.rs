@@ -9,6 +9,7 @@ const OPT_COMMENT: u16 = 1;
 const SHB_APPLICATION: u16 = 4;
 const IF_NAME: u16 = 2;
 const IF_TSRESOL: u16 = 9;
+const IF_FCSLEN: u16 = 13;
 /// Ten to the minus ninth of a second.
 const NANOSECONDS: u8 = 9;
 
@@ -92,6 +93,9 @@ impl<W: Write> PcapngWriter<W> {
             option(&mut interface, IF_NAME, text(info.name).as_bytes());
         }
         option(&mut interface, IF_TSRESOL, &[NANOSECONDS]);
+        if info.fcs_len > 0 {
+            option(&mut interface, IF_FCSLEN, &[info.fcs_len]);
+        }
         interface.extend([0; 4]);
         self.block(1, &interface)?;
         let number = self.interfaces;
@@ -187,7 +191,7 @@ impl<W: Write> PcapngWriter<W> {
 }
 
 /// As much of a text as an option holds, cut between characters.
-fn text(value: &str) -> &str {
+pub(in super::super) fn text(value: &str) -> &str {
     let most = value.len().min(usize::from(u16::MAX));
     let end = (0..=most).rev().find(|end| value.is_char_boundary(*end)).unwrap_or_default();
     value.get(..end).unwrap_or_default()
