@@ -259,6 +259,18 @@ impl<'a> Frame<'a> {
         Some(icrc.finish())
     }
 
+    /// The ICRC that the packet would have if it ended behind the BTH. By it and the ICRC of the
+    /// whole, [`combine`](roce_crc::combine) tells whether two packets of one length agree in all
+    /// that follows the BTH, although their IP headers differ.
+    #[inline]
+    #[must_use]
+    pub fn icrc_of_headers<C: Crc32>(&self) -> [u8; ICRC_LEN] {
+        let [head, _] = self.covered();
+        let network = self.network();
+        let len = network.header_len() + Bth::LEN;
+        Icrc::<C>::packet(network, head.get(..len).unwrap_or(head)).finish()
+    }
+
     /// Checks the ICRC with the default kernel.
     #[inline]
     #[must_use]

@@ -125,3 +125,18 @@ fn native_packets() {
     }
     assert!(!may.contains(Field::SrcAddress) && !may.contains(Field::UdpChecksum));
 }
+
+/// What follows the BTH can be compared by ICRCs alone.
+#[test]
+fn the_rest_is_told_from_the_headers_icrc() {
+    for (packet, bth) in [(V4, 46), (V6, 66)] {
+        let bytes = hex(packet);
+        let frame = Frame::parse([&bytes, &[]], Start::Ethernet).unwrap();
+        let rest_len = frame.udp_payload_len() - 16;
+        let rest = &bytes[bth + 12..][..rest_len];
+        let headers = u32::from_le_bytes(frame.icrc_of_headers::<roce_codec::Crc>());
+        let whole = u32::from_le_bytes(frame.icrc());
+        let rest_len = u64::try_from(rest_len).unwrap();
+        assert_eq!(whole, roce_codec::combine(headers, crc32fast::hash(rest), rest_len));
+    }
+}

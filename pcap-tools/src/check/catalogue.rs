@@ -163,12 +163,85 @@ responder missed them too.\n\n\
 What to look at: drop counters of the switches on the way (congestion without PFC or ECN), and of \
 the capture itself.",
             ),
+            Self::RcPsnDuplicate => (
+                "A PSN is sent again for a reason",
+                "A packet that equals an earlier one in every bit that the ICRC covers, within 100 \
+us, is a copy: merged mirrors see packets twice, and so may a network. Hence always unknown, and told \
+once a flow. What is sent again later is judged by the other rules.",
+            ),
             Self::RcRetransmission => (
                 "What is sent again is the same",
-                "A request that is sent again has the PSN, opcode and length it had before; only a \
-READ may be cut to what is still missing.\n\n\
+                "A request that is sent again has the PSN, opcode, length and contents it had \
+before, extension headers and payload to the last byte; only a READ may be cut to what is still missing \
+(RC-READ-RETRY).\n\n\
 Unknown where the request had been acknowledged: the queue pair then more likely serves a new \
 connection.",
+            ),
+            Self::RcReadRetry => (
+                "A READ sent again asks for what is left of the first",
+                "A READ may be sent again from where its answers broke off: with the PSN of the \
+first answer that is missing, the address moved on by one path MTU for each answer before it, the same \
+R_Key, and no more than what is left. A responder answers nothing else under an old PSN.\n\n\
+Unknown where the READ had been answered already, or the pair of flows is not sure.",
+            ),
+            Self::RcRetryTime => (
+                "A requester waits out its timer before it sends again",
+                "Without a NAK, a request comes again when its timer has run out: 4.096 us times \
+two to the power of the local ACK timeout, and up to four times as long, counted from the last answer \
+that brought progress.\n\n\
+Judged where the CM exchange that states the timeout was captured. Too soon is unknown, since \
+the application may have set another timeout, and devices have floors and adaptive modes. Too late \
+is never told: nobody can see when the timer was stopped.",
+            ),
+            Self::RcTimeout => (
+                "Nothing that was acknowledged is sent again",
+                "A request comes again although its acknowledgement passed the tap. Either that was \
+lost between the tap and the requester, or it came too late, or the requester does not heed it: Linux \
+rxe, for one, ignores a second NAK until there was an ACK, and waits for its timer. Hence always \
+unknown.\n\n\
+What to look at: a capture at the requester, its drop counters, and the time the responder took.",
+            ),
+            Self::RcRetryCount => (
+                "A requester gives up after as many retries as agreed",
+                "Retries without any progress are counted: timeouts against retry_cnt, RNR NAKs \
+against rnr_retry (7 is without end). When they are used up the request fails and the queue pair goes \
+to error.\n\n\
+Judged where the CM exchange was captured. Unknown where retry_cnt is 7, which Linux takes for one \
+without end, or the pair of flows is not sure.",
+            ),
+            Self::RcRnrTimer => (
+                "A requester waits as long as an RNR NAK asks",
+                "The five bits of an RNR NAK are a code for 0.01 to 655.36 ms (0 is the longest), \
+and the request it names must not come again sooner. Packets behind it may have been on their way.\n\n\
+Unknown where the request had been sent more than once, so that a copy may have been on its way, \
+without timestamps, and where the pair of flows is not sure.",
+            ),
+            Self::RcRnrOperation => (
+                "RNR NAKs meet requests that take a receive",
+                "SENDs take a receive with their first packet, WRITEs with immediate with their \
+last. READs, atomics and other WRITEs take none. Devices that page memory on demand answer those with \
+an RNR NAK too, hence always unknown.",
+            ),
+            Self::RcRnr => (
+                "Receives are posted in time",
+                "A message came before there was a receive for it. Nobody broke the protocol: the \
+sender waits and tries again. But it costs time, and with a finite rnr_retry in the end the \
+connection. For information.",
+            ),
+            Self::RcRefused => (
+                "Requests are not refused",
+                "A NAK other than for a sequence error ends the connection: 0x61 invalid request, \
+0x62 remote access error, 0x63 remote operational error. The requester asked for what it may not \
+have, or the responder failed; the finding says which request it was and what may be wrong with \
+it.\n\n\
+What to look at: the R_Key, address and length as the application computed them, the access rights \
+of region and queue pair, the size of receives.",
+            ),
+            Self::RcAfterNak => (
+                "After a NAK that ends the connection there is silence",
+                "The responder's queue pair is in error: it answers nothing any more. Answers to \
+earlier requests go out before the NAK.\n\n\
+Unknown where the pair of flows is not sure.",
             ),
             Self::RcAckPsn => (
                 "Answers carry PSNs of requests",

@@ -26,6 +26,8 @@ mod opcode;
 mod output;
 mod packet;
 mod profile;
+mod recovery;
+mod refusal;
 mod report;
 mod request;
 mod response;
@@ -34,9 +36,11 @@ mod rule;
 use std::io::Read;
 
 use roce_codec::ib::{PathMtu, Qpn, Service};
+use roce_codec::icrc::IcrcVerdict;
 use roce_engine::rules::length::{self, LengthFault};
 
 use crate::capture::{Packet, Reader};
+use crate::connection::Connections;
 use crate::dissect::{Dissected, Fault, Malformed};
 use crate::flow::pairing::{self, Pairing};
 use crate::observed::{FlowKey, Observed};
@@ -52,7 +56,7 @@ use icrc::Trust;
 use judge::{At, Judge};
 use packet::{Network, Seen};
 use request::{Arrival, Known, RequestStream};
-use response::Fit;
+use response::{Fit, ResponseStream};
 
 /// Judges a whole capture.
 ///
@@ -87,6 +91,7 @@ pub fn check<R: Read>(mut reader: Reader<R>) -> Report {
 pub struct Checker {
     flows: FlowTable,
     pairing: Pairing,
+    connections: Connections,
     judge: Judge,
     /// Of the ICRCs, those that are wrong and explained; the judge has the others.
     summary: Summary,
@@ -113,6 +118,7 @@ impl Checker {
         Self {
             flows: FlowTable::new(),
             pairing: Pairing::default(),
+            connections: Connections::new(),
             judge: Judge::new(profile),
             summary: Summary::default(),
             told: 0,
@@ -190,7 +196,7 @@ impl Checker {
     ) {
         self.summary.roce_packets += 1;
         let Some(verdict) = observed.icrc else { return };
-        let seen = Seen::new(network);
+        let seen = Seen::new(network, verdict == IcrcVerdict::Valid);
         let id = self.flow(key);
         let at = At { flow: Some(key), ..at };
         let told = &mut self.flows.get_mut(id).told;
@@ -201,6 +207,7 @@ impl Checker {
         }
         packet::check(&seen, at, told, &mut self.judge);
         if seen.bth.dest_qp == Qpn::GSI {
+            self.connections.packet(key, seen.transport);
             return;
         }
         match seen.info.service {
@@ -289,7 +296,13 @@ impl Checker {
         let known = Known { confident, ..Self::known(flow, peer_mtu) };
         match &mut flow.requests {
             Some(requests) => {
-                requests.request(seen, arrival, known, at, &mut flow.told, &mut self.judge);
+                let told = &mut flow.told;
+                let went_back = requests.request(seen, arrival, known, at, told, &mut self.judge);
+                if let Some(went_back) = went_back {
+                    let agreed = self.connections.of_flow(flow.key);
+                    let agreed = agreed.map(|(end, connection)| (connection, end.role));
+                    went_back.judge(agreed, confident, at, told, &mut self.judge);
+                }
             }
             none => {
                 let requests = RequestStream::new(seen, known, at, &mut self.judge);
@@ -312,7 +325,31 @@ impl Checker {
         let Some(mut requests) = flow.requests.take() else { return };
         requests.finish(&mut flow.told, &mut self.judge);
         flow.mtu = None;
+        if let Some(peer) = flow.peer.flow() {
+            self.flows.get_mut(peer).responses = ResponseStream::default();
+        }
         pairing::part(&mut self.flows, id);
+    }
+
+    /// Finds the requests that a flow answers by the CM exchange that set the connection up, if
+    /// that was captured.
+    fn pair_by_exchange(&mut self, id: FlowId) -> bool {
+        let key = self.flows.get_mut(id).key;
+        let Some((sender, connection)) = self.connections.of_flow(key) else { return false };
+        let (Some(side), Some(stated)) =
+            (connection.side(sender.role), connection.first_psn(sender.role.peer()))
+        else {
+            return false;
+        };
+        let requests = FlowKey { src: key.dst, dst: key.src, dest_qp: side.qpn };
+        let Some(peer) = self.flows.get(requests) else { return false };
+        // The queue pairs may serve another connection by now, whose exchange was not seen.
+        let first = self.flows.get_mut(peer).requests.as_ref().map(|requests| requests.first());
+        let begun = first.is_some_and(|first| first.is_within(stated, stated.add(request::WINDOW)));
+        if begun && peer != id {
+            pairing::join(&mut self.flows, id, peer);
+        }
+        begun
     }
 
     #[inline]
@@ -321,7 +358,7 @@ impl Checker {
         if self.flows.get_mut(id).responses.restart_if_far(psn) {
             pairing::part(&mut self.flows, id);
         }
-        if self.flows.get_mut(id).peer.flow().is_none() {
+        if self.flows.get_mut(id).peer.flow().is_none() && !self.pair_by_exchange(id) {
             self.pairing.response(&mut self.flows, id, psn);
         }
         let peer_mtu = self.peer_mtu(id);

@@ -1,7 +1,7 @@
 //! Opcodes by what answers them, and payload lengths by opcode alone: what the checker asks beside
 //! the engine's [`rules`](roce_engine::rules), which it shares with the responder.
 
-use roce_codec::ib::{OpcodeInfo, Operation, PathMtu, Position, Service};
+use roce_codec::ib::{HeaderKind, OpcodeInfo, Operation, PathMtu, Position, Service};
 
 /// Why a payload has the wrong length for its opcode (IBTA C9-92).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +42,15 @@ pub(super) fn length(info: &OpcodeInfo, len: usize) -> Result<(), LengthError> {
 #[inline]
 pub(super) fn mtu_of(len: usize) -> Option<PathMtu> {
     PathMtu::from_bytes(u32::try_from(len).ok()?)
+}
+
+/// Whether a request takes a receive: the start of a SEND, the end of a WRITE with immediate.
+pub(super) fn takes_receive(info: &OpcodeInfo) -> bool {
+    match info.operation {
+        Operation::Send => info.position.starts(),
+        Operation::Write => info.headers.contains(HeaderKind::ImmDt),
+        _ => false,
+    }
 }
 
 /// Whether the service acknowledges and keeps order by PSN between two QPs.

@@ -29,18 +29,20 @@ pub(super) struct Seen<'f, 'a> {
     pub(super) bth: Bth,
     pub(super) info: &'static OpcodeInfo,
     pub(super) payload_len: usize,
+    /// Whether the ICRC was found right.
+    pub(super) icrc_valid: bool,
 }
 
 impl<'f, 'a> Seen<'f, 'a> {
     #[inline]
-    pub(super) fn new(network: Network<'f, 'a>) -> Self {
+    pub(super) fn new(network: Network<'f, 'a>, icrc_valid: bool) -> Self {
         let transport: &Transport<'a> = match network {
             Network::Roce(frame) => frame,
             Network::Native(frame) => frame,
         };
         let bth = transport.bth();
         let (info, payload_len) = (bth.opcode.info(), transport.payload_len());
-        Self { network, transport, bth, info, payload_len }
+        Self { network, transport, bth, info, payload_len, icrc_valid }
     }
 }
 

@@ -6,10 +6,11 @@ use roce_engine::rules::length;
 use roce_engine::rules::psn::{self, PsnClass};
 use roce_engine::rules::sequence::{self, InMessage, SequenceFault};
 
-use super::history::{History, Past, Read, Reads};
+use super::history::{History, Keyed, KeyedRequests, Past, Read, Reads};
 use super::judge::{At, Judge};
 use super::opcode;
 use super::packet::Seen;
+use super::recovery::{Recovery, WentBack};
 use super::rule::Rule;
 
 /// PSNs around the expected one that belong to the same connection; what jumps farther is a new
@@ -22,6 +23,10 @@ const LATE_REQUESTS: u32 = 16;
 /// Answers that must be in time meanwhile. Where mirrors of the two directions are merged whose
 /// clocks differ, every answer comes early.
 const TIMELY_ANSWERS: u32 = 2;
+
+/// How soon after the first a copy of a packet comes, in nanoseconds: two mirrors of one switch.
+/// The same packet later was sent again, by a sender that gives all of them one IP identification.
+const COPY_NS: u64 = 100_000;
 
 /// An answer to a request that was not seen yet.
 #[derive(Debug, Clone, Copy)]
@@ -86,11 +91,15 @@ pub(super) struct RequestStream {
     progress: Option<Progress>,
     history: History,
     reads: Reads,
+    keyed: KeyedRequests,
     early: Option<Early>,
     acked: Option<Psn>,
+    /// The furthest PSN of any answer.
+    answered: Option<Psn>,
     retransmissions: u64,
     /// The furthest PSN in use when something was last sent again.
-    recovery: Option<Psn>,
+    again_up_to: Option<Psn>,
+    recovery: Recovery,
 }
 
 impl RequestStream {
@@ -106,13 +115,16 @@ impl RequestStream {
             progress: None,
             history: History::new(),
             reads: Reads::default(),
+            keyed: KeyedRequests::default(),
             early: None,
             acked: None,
+            answered: None,
             retransmissions: 0,
-            recovery: None,
+            again_up_to: None,
+            recovery: Recovery::default(),
         };
         stream.advance(seen, known);
-        stream.follow(seen, known);
+        stream.follow(seen, known, Past::new(seen, at.time_ns));
         stream.start_progress(seen);
         stream.check_write_length(seen, at, judge);
         stream
@@ -141,7 +153,8 @@ impl RequestStream {
         }
     }
 
-    /// Judges a request of this connection and takes it in.
+    /// Judges a request of this connection and takes it in; says if the requester went back for
+    /// it.
     pub(super) fn request(
         &mut self,
         seen: &Seen<'_, '_>,
@@ -150,7 +163,7 @@ impl RequestStream {
         at: At,
         told: &mut u64,
         judge: &mut Judge,
-    ) {
+    ) -> Option<WentBack> {
         let psn = seen.bth.psn;
         if arrival == Arrival::InOrder {
             judge.check(Rule::QpService, at, seen.info.service == self.service, || {
@@ -159,17 +172,34 @@ impl RequestStream {
                 (expected, found, "the next request is of another service".into())
             });
         }
-        let is_copy = psn == self.last.psn
-            && self.history.get(psn).is_some_and(|past| past.opcode == seen.bth.opcode);
-        if !is_copy {
+        let past = self.history.get(psn);
+        let is_last =
+            psn == self.last.psn && past.is_some_and(|past| past.opcode == seen.bth.opcode);
+        if !is_last {
             self.check_order(seen, at, judge);
         }
+        let mut now = Past::new(seen, at.time_ns);
+        let mut went_back = None;
         let is_new = match psn::classify(self.highest.next(), psn) {
             // Behind a READ whose packets could not be counted, what comes next may be nearer.
             PsnClass::Duplicate if self.exact || !psn.is_after(self.furthest) => {
-                self.check_retransmission(seen, known, at, told, judge);
-                self.retransmissions += u64::from(!psn.is_after(self.last.psn));
-                self.recovery = Some(self.highest);
+                now.sends = past.map_or(0, |past| past.sends).saturating_add(1);
+                if past.is_some_and(|past| is_copy(&past, seen, at)) {
+                    now.sends -= 1;
+                    judge.unknown_once(Rule::RcPsnDuplicate, at, told, || {
+                        let message =
+                            "the same packet again: copies of two mirrors, or of the network";
+                        (format!("PSN {psn} once"), "a copy".into(), message.into())
+                    });
+                } else {
+                    judge.pass(Rule::RcPsnDuplicate);
+                    self.check_retransmission(seen, past, known, at, told, judge);
+                    if !psn.is_after(self.last.psn) {
+                        self.retransmissions += 1;
+                        went_back = Some(self.went_back(past, seen, known, at));
+                    }
+                }
+                self.again_up_to = Some(self.highest);
                 false
             }
             PsnClass::Ahead if self.exact => {
@@ -184,8 +214,30 @@ impl RequestStream {
         if is_new {
             self.advance(seen, known);
         }
-        self.follow(seen, known);
+        self.follow(seen, known, now);
         self.settle_early(is_new, told, judge);
+        went_back
+    }
+
+    /// The requester goes back to `psn`.
+    #[cold]
+    fn went_back(
+        &mut self,
+        past: Option<Past>,
+        seen: &Seen<'_, '_>,
+        known: Known,
+        at: At,
+    ) -> WentBack {
+        let psn = seen.bth.psn;
+        let answered_by_data = past.is_some_and(|past| {
+            let operation = past.opcode.info().operation;
+            opcode::is_read_like(operation) || opcode::is_atomic(operation)
+        }) || self.reads.covering(psn, known.mtu.unwrap_or(PathMtu::Mtu256)).is_some();
+        let reached = |answer: Option<Psn>| answer.is_some_and(|answer| !answer.is_before(psn));
+        let implied = answered_by_data && reached(self.answered);
+        let acknowledged = !answered_by_data && reached(self.acked);
+        let sent_ns = past.and_then(|past| past.sent_ns);
+        self.recovery.went_back(psn, sent_ns, implied, acknowledged, at)
     }
 
     /// First, Middle, Last, and the bytes of a WRITE: judged only against the request whose PSN
@@ -243,38 +295,96 @@ impl RequestStream {
             .then_some(Progress { dma_len, remaining: remaining.saturating_sub(len) });
     }
 
-    /// What was sent before is sent again: the same opcode and length, READs excepted.
-    #[inline]
+    /// What was sent before is sent again: the same opcode, length and contents. A READ may ask for
+    /// what is still missing of an earlier one.
+    #[cold]
     fn check_retransmission(
         &mut self,
         seen: &Seen<'_, '_>,
+        past: Option<Past>,
         known: Known,
         at: At,
         told: &mut u64,
         judge: &mut Judge,
     ) {
-        let Some(past) = self.history.get(seen.bth.psn) else { return };
-        let reads = Operation::ReadRequest;
-        if seen.info.operation == reads && past.opcode.info().operation == reads {
+        let psn = seen.bth.psn;
+        if seen.info.operation == Operation::ReadRequest
+            && let Some(mtu) = known.mtu
+            && let Some(read) = self.reads.covering(psn, mtu)
+            && let Some(first) = self.keyed.at(read.psn)
+        {
+            self.check_read_retry(seen, first, mtu, known, at, told, judge);
             return;
         }
+        let Some(past) = past else { return };
         let len = usize::from(past.payload_len);
-        if past.opcode == seen.bth.opcode && len == seen.payload_len {
+        let alike = past.opcode == seen.bth.opcode && len == seen.payload_len;
+        let same = alike.then(|| past.has_contents_of(seen));
+        if let Some(None | Some(true)) = same {
             judge.pass(Rule::RcRetransmission);
             return;
         }
         let words = || {
-            let expected = format!("{} with {len} bytes", past.opcode);
-            let found = format!("{} with {} bytes", seen.bth.opcode, seen.payload_len);
+            let (expected, found) = if alike {
+                ("the same contents".into(), "other bytes behind the BTH".into())
+            } else {
+                let found = format!("{} with {} bytes", seen.bth.opcode, seen.payload_len);
+                (format!("{} with {len} bytes", past.opcode), found)
+            };
             (expected, found, "another request was sent with this PSN before".into())
         };
+        self.judge_again(Rule::RcRetransmission, psn, words, known, at, told, judge);
+    }
+
+    /// A READ sent again asks for the rest of the first one, from where its answers broke off.
+    #[expect(clippy::too_many_arguments, reason = "one step of the straight pipeline above")]
+    fn check_read_retry(
+        &self,
+        seen: &Seen<'_, '_>,
+        first: Keyed,
+        mtu: PathMtu,
+        known: Known,
+        at: At,
+        told: &mut u64,
+        judge: &mut Judge,
+    ) {
+        let Some(again) = Keyed::of(seen) else { return };
+        let before = again.psn.distance_from(first.psn).unsigned_abs().saturating_mul(mtu.bytes());
+        let va = first.va.wrapping_add(before.into());
+        let left = first.len.saturating_sub(before);
+        if again.va == va && again.rkey == first.rkey && again.len <= left {
+            judge.pass(Rule::RcReadRetry);
+            return;
+        }
+        let words = || {
+            let [expected, found] = [(va, first.rkey, left), (again.va, again.rkey, again.len)]
+                .map(|(va, rkey, len)| format!("{len} bytes at {va:#x}, R_Key {:#010x}", rkey.0));
+            let message =
+                format!("it retries the READ of {} bytes at PSN {}", first.len, first.psn);
+            (expected, found, message)
+        };
+        self.judge_again(Rule::RcReadRetry, again.psn, words, known, at, told, judge);
+    }
+
+    /// Something else came under a PSN that was used before.
+    #[expect(clippy::too_many_arguments, reason = "the end of the pipeline above")]
+    fn judge_again(
+        &self,
+        rule: Rule,
+        psn: Psn,
+        words: impl FnOnce() -> super::judge::Words,
+        known: Known,
+        at: At,
+        told: &mut u64,
+        judge: &mut Judge,
+    ) {
         // What has been acknowledged is not sent again, unless the answer was lost behind the
         // tap; more likely the QPN serves a new connection.
-        let outstanding = self.acked.is_some_and(|acked| seen.bth.psn.is_after(acked));
+        let outstanding = self.acked.is_some_and(|acked| psn.is_after(acked));
         if known.confident && outstanding {
-            judge.fail(Rule::RcRetransmission, at, words());
+            judge.fail(rule, at, words());
         } else {
-            judge.unknown_once(Rule::RcRetransmission, at, told, words);
+            judge.unknown_once(rule, at, told, words);
         }
     }
 
@@ -299,18 +409,17 @@ impl RequestStream {
 
     /// Remembers this request as the one before the next.
     #[inline]
-    fn follow(&mut self, seen: &Seen<'_, '_>, known: Known) {
+    fn follow(&mut self, seen: &Seen<'_, '_>, known: Known, past: Past) {
         let psn = seen.bth.psn;
         self.last = Last {
             psn,
             next: packets(seen, known.mtu).map(|count| psn.add(count)),
             state: InMessage::after(seen.info.operation, seen.info.position),
         };
-        self.history.insert(Past {
-            psn,
-            opcode: seen.bth.opcode,
-            payload_len: u16::try_from(seen.payload_len).unwrap_or(u16::MAX),
-        });
+        self.history.insert(past);
+        if let Some(keyed) = Keyed::of(seen) {
+            self.keyed.push(keyed);
+        }
         if opcode::is_read_like(seen.info.operation) {
             self.reads.push(Read { psn, operation: seen.info.operation, len: read_len(seen) });
         }
@@ -377,13 +486,27 @@ impl RequestStream {
 
     /// A response acknowledged everything up to `psn`.
     #[inline]
-    pub(super) fn acknowledge(&mut self, psn: Psn) {
+    pub(super) fn acknowledge(&mut self, psn: Psn, at: At) {
         if self.acked.is_none_or(|acked| psn.is_after(acked)) {
             self.acked = Some(psn);
+            self.recovery.progress(at);
         }
         if !self.may_be_answered_again(psn) {
-            self.recovery = None;
+            self.again_up_to = None;
         }
+    }
+
+    /// A response of any kind carried `psn`.
+    #[inline]
+    pub(super) fn answered(&mut self, psn: Psn) {
+        if self.answered.is_none_or(|answered| psn.is_after(answered)) {
+            self.answered = Some(psn);
+        }
+    }
+
+    /// What the requester has been told.
+    pub(super) fn recovery_mut(&mut self) -> &mut Recovery {
+        &mut self.recovery
     }
 
     pub(super) fn first(&self) -> Psn {
@@ -401,7 +524,7 @@ impl RequestStream {
     /// Whether `psn` may be answered a second time, with the state of then or of now.
     #[inline]
     pub(super) fn may_be_answered_again(&self, psn: Psn) -> bool {
-        self.recovery.is_some_and(|recovery| !psn.is_after(recovery))
+        self.again_up_to.is_some_and(|again| !psn.is_after(again))
     }
 
     pub(super) fn history(&self) -> &History {
@@ -411,6 +534,19 @@ impl RequestStream {
     pub(super) fn reads(&self) -> &Reads {
         &self.reads
     }
+
+    pub(super) fn keyed(&self) -> &KeyedRequests {
+        &self.keyed
+    }
+}
+
+/// Whether a packet is the one seen before and not sent again.
+fn is_copy(past: &Past, seen: &Seen<'_, '_>, at: At) -> bool {
+    let soon = match (past.sent_ns, at.time_ns) {
+        (Some(then), Some(now)) => now.abs_diff(then) <= COPY_NS,
+        _ => true,
+    };
+    soon && past.is_copy(seen)
 }
 
 fn unsettled(psn: Psn) -> super::judge::Words {

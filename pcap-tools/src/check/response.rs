@@ -6,6 +6,7 @@ use super::history::Past;
 use super::judge::{At, Judge};
 use super::opcode;
 use super::packet::Seen;
+use super::refusal::{self, Refused};
 use super::request::{Known, RequestStream, WINDOW};
 use super::rule::Rule;
 
@@ -40,6 +41,8 @@ pub(super) struct ResponseStream {
     msn: Option<(Psn, Msn)>,
     stale: u8,
     nak: Option<Nak>,
+    /// The NAK that ended the connection.
+    fatal: Option<Refused>,
 }
 
 /// Whether a response answers a request that was seen.
@@ -146,6 +149,8 @@ impl ResponseStream {
             return Fit::Open;
         }
         judge.pass(Rule::RcAckPsn);
+        self.check_silence(seen, known, at, told, judge);
+        requests.answered(psn);
         requests.answered_in_time();
         let past = requests.history().get(psn);
         let fit = match seen.info.operation {
@@ -164,11 +169,70 @@ impl ResponseStream {
             self.check_msn(seen, aeth, requests, known, at, told, judge);
             self.check_nak(seen, aeth, requests, known, at, told, judge);
             match aeth.syndrome.kind() {
-                AethKind::Ack(_) => requests.acknowledge(psn),
-                _ => requests.acknowledge(psn.sub(1)),
+                AethKind::Ack(_) => requests.acknowledge(psn, at),
+                kind => {
+                    requests.acknowledge(psn.sub(1), at);
+                    self.refused(seen, kind, requests, at, told, judge);
+                }
             }
         }
         fit
+    }
+
+    /// After a NAK that ends the connection there is nothing but silence, copies of it excepted.
+    #[inline]
+    fn check_silence(
+        &mut self,
+        seen: &Seen<'_, '_>,
+        known: Known,
+        at: At,
+        told: &mut u64,
+        judge: &mut Judge,
+    ) {
+        let Some(fatal) = self.fatal else { return };
+        let psn = seen.bth.psn;
+        if psn.is_before(fatal.psn) || fatal.icrc == seen.transport.icrc() {
+            return;
+        }
+        let words = || {
+            let message = format!("the connection ended with a NAK for PSN {}", fatal.psn);
+            ("silence".into(), format!("{} for PSN {psn}", seen.bth.opcode), message)
+        };
+        if known.confident {
+            judge.fail(Rule::RcAfterNak, at, words());
+        } else {
+            judge.unknown_once(Rule::RcAfterNak, at, told, words);
+        }
+    }
+
+    /// Something was not carried out: what was it, and why.
+    #[cold]
+    fn refused(
+        &mut self,
+        seen: &Seen<'_, '_>,
+        kind: AethKind,
+        requests: &mut RequestStream,
+        at: At,
+        told: &mut u64,
+        judge: &mut Judge,
+    ) {
+        let psn = seen.bth.psn;
+        let past = requests.history().get(psn);
+        match kind {
+            AethKind::Nak(NakCode::PsnSequenceError) => {
+                requests.recovery_mut().sequence_nak(psn);
+            }
+            AethKind::RnrNak(timer) => {
+                let sends = past.map_or(0, |past| past.sends);
+                requests.recovery_mut().rnr_nak(psn, timer.wait_ns(), sends, at);
+                refusal::not_ready(psn, timer, past, at, told, judge);
+            }
+            AethKind::Nak(code) if self.fatal.is_none_or(|fatal| fatal.psn != psn) => {
+                self.fatal = Some(Refused { psn, icrc: seen.transport.icrc() });
+                refusal::refused(psn, code, past, requests, at, judge);
+            }
+            _ => {}
+        }
     }
 
     #[expect(clippy::too_many_arguments, reason = "one step of the straight pipeline above")]

@@ -143,8 +143,28 @@ rules! {
     RcWriteLength = "RC-WRITE-LENGTH", Error, "IBTA 9.7.4.1.6; C9-92";
     /// PSNs follow each other.
     RcPsnGap = "RC-PSN-GAP", Warning, "IBTA 9.7.1";
+    /// A PSN is sent again for a reason.
+    RcPsnDuplicate = "RC-PSN-DUPLICATE", Info, "IBTA 9.7.1";
     /// What is sent again is the same.
     RcRetransmission = "RC-RETRANSMISSION", Error, "IBTA 9.7.5";
+    /// A READ sent again asks for what is left of the first.
+    RcReadRetry = "RC-READ-RETRY", Error, "IBTA 9.7.5.1.2; C9-96";
+    /// A requester waits out its timer before it sends again.
+    RcRetryTime = "RC-RETRY-TIME", Warning, "IBTA 9.7.6.1.3; C9-141";
+    /// Nothing that was acknowledged is sent again.
+    RcTimeout = "RC-TIMEOUT", Info, "IBTA 9.7.6.1.3";
+    /// A requester gives up after as many retries as agreed.
+    RcRetryCount = "RC-RETRY-COUNT", Warning, "IBTA 9.9.2.1.1; 9.9.2.4.2";
+    /// A requester waits as long as an RNR NAK asks.
+    RcRnrTimer = "RC-RNR-TIMER", Warning, "IBTA 9.7.5.2.8; C9-118";
+    /// RNR NAKs meet requests that take a receive.
+    RcRnrOperation = "RC-RNR-OPERATION", Warning, "IBTA 9.7.5.2.8";
+    /// Receives are posted in time.
+    RcRnr = "RC-RNR", Info, "IBTA 9.7.5.2.8";
+    /// Requests are not refused.
+    RcRefused = "RC-REFUSED", Warning, "IBTA 9.7.5.2; table 58";
+    /// After a NAK that ends the connection there is silence.
+    RcAfterNak = "RC-AFTER-NAK", Error, "IBTA 9.9.3";
     /// Answers carry PSNs of requests.
     RcAckPsn = "RC-ACK-PSN", Error, "IBTA 9.7.5";
     /// Message sequence numbers only grow, and by no more than there are messages.
