@@ -374,7 +374,10 @@ impl Checker {
         let Some(requests) = &mut peer.requests else { return };
         let Flow { responses, told, .. } = flow;
         let judge = &mut self.judge;
-        responses.check_read_order(seen, Some((requests, known)), at, told, judge);
+        let missing = responses.check_read_order(seen, Some((requests, known)), at, told, judge);
+        if let Some(psn) = missing {
+            requests.missed_response(psn);
+        }
         let give_up = match responses.check_against(seen, requests, known, at, told, judge) {
             Fit::Confirmed => {
                 flow.peer.confirm();

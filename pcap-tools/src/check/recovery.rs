@@ -9,6 +9,8 @@ use crate::connection::{Connection, Role};
 
 /// What a tap's clock may be off, in nanoseconds: coarse timestamps.
 const CLOCK_NS: u64 = 10_000;
+/// How late a network may deliver a copy of a packet, in nanoseconds.
+const LATE_COPY_NS: u64 = 1_000_000;
 /// An `rnr_retry` that never ends.
 const ENDLESS: u8 = 7;
 
@@ -29,6 +31,8 @@ pub(super) struct Recovery {
     rnr: Option<Rnr>,
     /// When an answer last got it farther.
     progress_ns: Option<u64>,
+    /// When it last went back.
+    back_ns: Option<u64>,
     timeouts: u32,
     rnr_retries: u32,
 }
@@ -39,7 +43,7 @@ enum Reason {
     /// A sequence NAK named the PSN.
     SequenceNak,
     /// An RNR NAK did.
-    Rnr { wait_ns: u64, waited_ns: Option<u64>, sent_once: bool },
+    Rnr { wait_ns: u64, waited_ns: Option<u64>, is_resend: bool },
     /// A READ's or atomic's answer is missing while later ones came.
     Implied,
     /// Nothing that was seen.
@@ -81,17 +85,24 @@ impl Recovery {
         &mut self,
         psn: Psn,
         sent_ns: Option<u64>,
+        like_before: bool,
         implied: bool,
         acknowledged: bool,
         at: At,
     ) -> WentBack {
-        let since = |then: Option<u64>| Some(at.time_ns?.saturating_sub(then?));
+        if at.time_ns < self.back_ns {
+            // Another run under the same numbers, merged in behind this one.
+            (self.timeouts, self.rnr_retries) = (0, 0);
+        }
+        self.back_ns = at.time_ns;
+        let since = |then: Option<u64>| at.time_ns?.checked_sub(then?);
         let reason = if self.sequence_nak.take_if(|nak| *nak == psn).is_some() {
             Reason::SequenceNak
         } else if let Some(rnr) = self.rnr.take_if(|rnr| rnr.psn == psn) {
             self.rnr_retries += 1;
-            let Rnr { wait_ns, time_ns, sent_once, .. } = rnr;
-            Reason::Rnr { wait_ns, waited_ns: since(time_ns), sent_once }
+            let (wait_ns, waited_ns) = (rnr.wait_ns, since(rnr.time_ns));
+            let late = like_before && waited_ns.is_none_or(|waited| waited < LATE_COPY_NS);
+            Reason::Rnr { wait_ns, waited_ns, is_resend: rnr.sent_once && !late }
         } else if implied {
             Reason::Implied
         } else {
@@ -116,7 +127,7 @@ impl WentBack {
     ) {
         match self.reason {
             Reason::SequenceNak | Reason::Implied => {}
-            Reason::Rnr { wait_ns, waited_ns, sent_once } => {
+            Reason::Rnr { wait_ns, waited_ns, is_resend } => {
                 let kept = waited_ns.map(|waited| waited.saturating_add(slack(wait_ns)) >= wait_ns);
                 let words = || {
                     let found = waited_ns.map_or("unknown".into(), milliseconds);
@@ -125,7 +136,7 @@ impl WentBack {
                 };
                 match kept {
                     Some(true) => judge.pass(Rule::RcRnrTimer),
-                    Some(false) if confident && sent_once => {
+                    Some(false) if confident && is_resend => {
                         judge.fail(Rule::RcRnrTimer, at, words());
                     }
                     _ => judge.unknown_once(Rule::RcRnrTimer, at, told, words),

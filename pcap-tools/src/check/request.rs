@@ -96,6 +96,8 @@ pub(super) struct RequestStream {
     acked: Option<Psn>,
     /// The furthest PSN of any answer.
     answered: Option<Psn>,
+    /// The first READ response that was missing when a later one came.
+    read_gap: Option<Psn>,
     retransmissions: u64,
     /// The furthest PSN in use when something was last sent again.
     again_up_to: Option<Psn>,
@@ -119,6 +121,7 @@ impl RequestStream {
             early: None,
             acked: None,
             answered: None,
+            read_gap: None,
             retransmissions: 0,
             again_up_to: None,
             recovery: Recovery::default(),
@@ -183,15 +186,15 @@ impl RequestStream {
         let is_new = match psn::classify(self.highest.next(), psn) {
             // Behind a READ whose packets could not be counted, what comes next may be nearer.
             PsnClass::Duplicate if self.exact || !psn.is_after(self.furthest) => {
-                now.sends = past.map_or(0, |past| past.sends).saturating_add(1);
-                if past.is_some_and(|past| is_copy(&past, seen, at)) {
-                    now.sends -= 1;
+                if let Some(past) = past.filter(|past| is_copy(past, seen, at)) {
+                    now = past;
                     judge.unknown_once(Rule::RcPsnDuplicate, at, told, || {
                         let message =
                             "the same packet again: copies of two mirrors, or of the network";
                         (format!("PSN {psn} once"), "a copy".into(), message.into())
                     });
                 } else {
+                    now.sends = past.map_or(0, |past| past.sends).saturating_add(1);
                     judge.pass(Rule::RcPsnDuplicate);
                     self.check_retransmission(seen, past, known, at, told, judge);
                     if !psn.is_after(self.last.psn) {
@@ -229,15 +232,17 @@ impl RequestStream {
         at: At,
     ) -> WentBack {
         let psn = seen.bth.psn;
-        let answered_by_data = past.is_some_and(|past| {
-            let operation = past.opcode.info().operation;
-            opcode::is_read_like(operation) || opcode::is_atomic(operation)
-        }) || self.reads.covering(psn, known.mtu.unwrap_or(PathMtu::Mtu256)).is_some();
+        let answered_by_data =
+            past.is_some_and(|past| {
+                let operation = past.opcode.info().operation;
+                opcode::is_read_like(operation) || opcode::is_atomic(operation)
+            }) || self.reads.covering(psn, known.mtu.unwrap_or(PathMtu::Mtu256)).is_some();
         let reached = |answer: Option<Psn>| answer.is_some_and(|answer| !answer.is_before(psn));
         let implied = answered_by_data && reached(self.answered);
         let acknowledged = !answered_by_data && reached(self.acked);
         let sent_ns = past.and_then(|past| past.sent_ns);
-        self.recovery.went_back(psn, sent_ns, implied, acknowledged, at)
+        let like_before = past.is_some_and(|past| past.is_copy(seen));
+        self.recovery.went_back(psn, sent_ns, like_before, implied, acknowledged, at)
     }
 
     /// First, Middle, Last, and the bytes of a WRITE: judged only against the request whose PSN
@@ -333,7 +338,8 @@ impl RequestStream {
             };
             (expected, found, "another request was sent with this PSN before".into())
         };
-        self.judge_again(Rule::RcRetransmission, psn, words, known, at, told, judge);
+        let outstanding = self.acked.is_some_and(|acked| psn.is_after(acked));
+        judge_again(Rule::RcRetransmission, outstanding, words, known, at, told, judge);
     }
 
     /// A READ sent again asks for the rest of the first one, from where its answers broke off.
@@ -363,29 +369,10 @@ impl RequestStream {
                 format!("it retries the READ of {} bytes at PSN {}", first.len, first.psn);
             (expected, found, message)
         };
-        self.judge_again(Rule::RcReadRetry, again.psn, words, known, at, told, judge);
-    }
-
-    /// Something else came under a PSN that was used before.
-    #[expect(clippy::too_many_arguments, reason = "the end of the pipeline above")]
-    fn judge_again(
-        &self,
-        rule: Rule,
-        psn: Psn,
-        words: impl FnOnce() -> super::judge::Words,
-        known: Known,
-        at: At,
-        told: &mut u64,
-        judge: &mut Judge,
-    ) {
-        // What has been acknowledged is not sent again, unless the answer was lost behind the
-        // tap; more likely the QPN serves a new connection.
-        let outstanding = self.acked.is_some_and(|acked| psn.is_after(acked));
-        if known.confident && outstanding {
-            judge.fail(rule, at, words());
-        } else {
-            judge.unknown_once(rule, at, told, words);
-        }
+        let psn = again.psn;
+        let unanswered = self.answered.is_none_or(|answered| psn.is_after(answered));
+        let outstanding = unanswered || self.read_gap == Some(psn);
+        judge_again(Rule::RcReadRetry, outstanding, words, known, at, told, judge);
     }
 
     #[cold]
@@ -504,6 +491,11 @@ impl RequestStream {
         }
     }
 
+    /// The READ response of that PSN was missing when a later one came.
+    pub(super) fn missed_response(&mut self, psn: Psn) {
+        self.read_gap = Some(psn);
+    }
+
     /// What the requester has been told.
     pub(super) fn recovery_mut(&mut self) -> &mut Recovery {
         &mut self.recovery
@@ -540,13 +532,31 @@ impl RequestStream {
     }
 }
 
-/// Whether a packet is the one seen before and not sent again.
+/// Something else came under a PSN that was used before. What has been acknowledged is not sent
+/// again, unless the answer was lost behind the tap; more likely the QPN serves a new connection.
+fn judge_again(
+    rule: Rule,
+    outstanding: bool,
+    words: impl FnOnce() -> super::judge::Words,
+    known: Known,
+    at: At,
+    told: &mut u64,
+    judge: &mut Judge,
+) {
+    if known.confident && outstanding {
+        judge.fail(rule, at, words());
+    } else {
+        judge.unknown_once(rule, at, told, words);
+    }
+}
+
+/// Whether a packet is one seen before and not sent again: the last one of its PSN, or one that was
+/// sent before that and comes late.
 fn is_copy(past: &Past, seen: &Seen<'_, '_>, at: At) -> bool {
-    let soon = match (past.sent_ns, at.time_ns) {
-        (Some(then), Some(now)) => now.abs_diff(then) <= COPY_NS,
-        _ => true,
-    };
-    soon && past.is_copy(seen)
+    match (past.sent_ns, at.time_ns) {
+        (Some(then), Some(now)) => now < then || (now - then <= COPY_NS && past.is_copy(seen)),
+        _ => past.is_copy(seen),
+    }
 }
 
 fn unsettled(psn: Psn) -> super::judge::Words {

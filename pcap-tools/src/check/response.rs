@@ -79,7 +79,7 @@ impl ResponseStream {
     }
 
     /// First, Middle, Last of READ responses. Whether a message ends at a PSN never changes; it
-    /// may start anew where a retry does.
+    /// may start anew where a retry does. Says which one is missing in front of this one.
     pub(super) fn check_read_order(
         &mut self,
         seen: &Seen<'_, '_>,
@@ -87,9 +87,9 @@ impl ResponseStream {
         at: At,
         told: &mut u64,
         judge: &mut Judge,
-    ) {
+    ) -> Option<Psn> {
         if seen.info.operation != Operation::ReadResponse {
-            return;
+            return None;
         }
         let psn = seen.bth.psn;
         let position = seen.info.position;
@@ -113,10 +113,12 @@ impl ResponseStream {
                 }
             }
         }
+        let mut first_missing = None;
         if let Some(last) = self.last
             && !last.ends
             && let missing @ 1.. = psn.distance_from(last.psn.next())
         {
+            first_missing = Some(last.psn.next());
             let message = format!(
                 "{missing} READ responses are missing: lost before the tap, late, or by it"
             );
@@ -124,6 +126,7 @@ impl ResponseStream {
             judge.unknown(Rule::RcPsnGap, at, words);
         }
         self.last = Some(Last { psn, ends: position.ends() });
+        first_missing
     }
 
     /// Everything that needs the requests of the other direction.
@@ -169,7 +172,12 @@ impl ResponseStream {
             self.check_msn(seen, aeth, requests, known, at, told, judge);
             self.check_nak(seen, aeth, requests, known, at, told, judge);
             match aeth.syndrome.kind() {
-                AethKind::Ack(_) => requests.acknowledge(psn, at),
+                AethKind::Ack(_) => {
+                    judge.pass(Rule::RcRefused);
+                    requests.acknowledge(psn, at);
+                }
+                // A NAK has an opcode of its own.
+                _ if seen.info.operation != Operation::Acknowledge => {}
                 kind => {
                     requests.acknowledge(psn.sub(1), at);
                     self.refused(seen, kind, requests, at, told, judge);
@@ -192,6 +200,7 @@ impl ResponseStream {
         let Some(fatal) = self.fatal else { return };
         let psn = seen.bth.psn;
         if psn.is_before(fatal.psn) || fatal.icrc == seen.transport.icrc() {
+            judge.pass(Rule::RcAfterNak);
             return;
         }
         let words = || {

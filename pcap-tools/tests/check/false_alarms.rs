@@ -2,14 +2,12 @@
 //! nobody is called a sinner for it.
 
 use roce_codec::ib::Opcode;
-use roce_pcap::check::{Finding, Rule, Verdict};
+use roce_pcap::check::Rule;
 
 use crate::faults::{Parts, frame};
-use crate::support::{Owned, Random, judge, load, load_own, name, own_captures, public_captures};
-
-fn failures(findings: &[Finding]) -> Vec<&Finding> {
-    findings.iter().filter(|finding| finding.verdict == Verdict::Fail).collect()
-}
+use crate::support::{
+    Owned, Random, failures, judge, load, load_own, name, own_captures, public_captures,
+};
 
 /// Loses, repeats and delays packets, a few in a thousand of each; what is delayed comes up to
 /// `reach` packets later.
@@ -244,7 +242,6 @@ fn a_late_answer_to_reads_sent_again_is_clean() {
     talk.extend((40..80).map(ask));
     talk.extend([ask(40), ask(41), tell(40), tell(79), tell(41)]);
     talk.extend((42..80).flat_map(|number| [ask(number), tell(number)]));
-    let (summary, findings) = judge(&talk);
+    let (_, findings) = judge(&talk);
     assert!(failures(&findings).is_empty(), "{findings:#?}");
-    assert_eq!(summary.fail, 0);
 }

@@ -46,6 +46,13 @@ impl Parts {
         self.builder.set_payload_len(len).unwrap();
     }
 
+    /// The packet with one byte of its payload changed, its ICRC made anew.
+    pub(crate) fn with_payload_byte(mut self, like: &Owned, at: usize) -> Owned {
+        let at = at.min(self.payload.len() - 1);
+        self.payload[at] ^= 0x40;
+        self.emit(like)
+    }
+
     /// The packet with its ICRC made anew.
     pub(crate) fn emit(&self, like: &Owned) -> Owned {
         let mut data = vec![0; self.payload.len() + 256];

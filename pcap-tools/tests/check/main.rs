@@ -7,6 +7,7 @@ mod faults;
 mod icrc;
 mod mutations;
 mod native;
+mod recovery;
 mod robustness;
 mod support;
 mod unknown;

@@ -9,7 +9,7 @@ use roce_pcap::capture::LinkType;
 use roce_pcap::check::{Rule, Verdict};
 
 use crate::faults::frame;
-use crate::support::{Owned, judge, load_own, name, own_captures};
+use crate::support::{Owned, failures, judge, load_own, name, own_captures};
 
 /// Where a packet goes when its Ethernet, IP and UDP are taken off.
 type OnLink = fn(&Owned) -> Option<(LinkType, Route)>;
@@ -76,7 +76,7 @@ fn clean_captures_are_clean_on_every_link() {
         let (before, _) = judge(&packets);
         for on_link in LINKS {
             let (summary, findings) = judge(&moved(&packets, on_link));
-            let first = findings.iter().find(|finding| finding.verdict == Verdict::Fail);
+            let first = failures(&findings).first().copied();
             assert_eq!(first, None, "{}", path.display());
             assert_eq!(summary.icrc_valid, before.roce_packets);
             assert_eq!(summary.flows, before.flows);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use roce_pcap::capture::{LinkType, Packet, Reader};
-use roce_pcap::check::{Checker, Finding, Summary};
+use roce_pcap::check::{Checker, Finding, Rule, Summary, Verdict};
 
 /// A packet that owns its bytes.
 #[derive(Debug, Clone)]
@@ -93,6 +93,18 @@ pub(crate) fn judge<'a>(packets: impl IntoIterator<Item = &'a Owned>) -> (Summar
     }
     findings.extend_from_slice(checker.finish());
     (checker.summary(), findings)
+}
+
+/// What one end told the other, and no fault of either in the protocol: where it stands in a
+/// capture, it is found in every form of it.
+pub(crate) const REPORTS: [Rule; 2] = [Rule::RcRnr, Rule::RcRefused];
+
+/// What a checker must not say of a clean capture.
+pub(crate) fn failures(findings: &[Finding]) -> Vec<&Finding> {
+    findings
+        .iter()
+        .filter(|finding| finding.verdict == Verdict::Fail && !REPORTS.contains(&finding.rule))
+        .collect()
 }
 
 /// A small generator of pseudo-random numbers (xorshift64*): a seed replays a failure.
