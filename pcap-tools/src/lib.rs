@@ -37,6 +37,7 @@ pub mod filter;
 pub mod generate;
 pub mod message;
 pub mod observed;
+pub mod replay;
 pub mod upper;
 
 mod flow;

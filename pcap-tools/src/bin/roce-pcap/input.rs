@@ -30,7 +30,12 @@ pub(crate) struct Input {
 
 /// The captures in the order given. One that cannot be opened says so when it is read.
 pub(crate) fn open(input: &Input) -> impl Iterator<Item = Capture> {
-    input.files.iter().map(|path| Capture { path: path.clone(), state: State::Unopened })
+    input.files.iter().map(|path| open_path(path))
+}
+
+/// One capture by its path, `-` for standard input.
+pub(crate) fn open_path(path: &Path) -> Capture {
+    Capture { path: path.to_path_buf(), state: State::Unopened }
 }
 
 impl Input {

@@ -8,6 +8,7 @@ mod generate;
 mod input;
 mod output;
 mod profile;
+mod replay;
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
@@ -37,6 +38,8 @@ enum Command {
     Annotate(annotate::Args),
     /// Make up traces: clean ones of any size
     Gen(generate::Args),
+    /// Put the requests of a capture to our responder and compare its answers with the captured ones
+    Replay(replay::Args),
 }
 
 /// How a run ended.
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&args, &mut out),
         Command::Annotate(args) => annotate::run(&args),
         Command::Gen(args) => generate::run(&args),
+        Command::Replay(args) => replay::run(&args, &mut out),
     };
     match outcome.and_then(|outcome| out.flush().map(|()| outcome)) {
         Ok(Outcome::Clean) => ExitCode::SUCCESS,

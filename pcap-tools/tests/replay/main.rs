@@ -1,0 +1,9 @@
+//! Real captures replayed into our responder: what of its answers equals theirs, and whether a
+//! difference is noticed.
+
+mod captures;
+mod cut;
+mod mutations;
+mod random;
+mod support;
+mod taps;
