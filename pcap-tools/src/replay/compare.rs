@@ -87,7 +87,7 @@ impl Walk<'_> {
     fn walk(&mut self) {
         let theirs = &self.sides.stream.answers;
         let ours = &self.sides.own.answers;
-        let mut at = self.from_before();
+        let mut at = self.pass_over_earlier();
         let mut own = 0;
         loop {
             let next = (theirs.get(at).copied(), ours.get(own));
@@ -116,7 +116,7 @@ impl Walk<'_> {
     }
 
     /// Leaves the answers to what was asked before the capture; says how many there are.
-    fn from_before(&mut self) -> usize {
+    fn pass_over_earlier(&mut self) -> usize {
         let Some(first) = self.with.learned_first else { return 0 };
         let is_before = |index: usize| {
             (1..=WINDOW).contains(&first.distance_from(self.sides.theirs(index).psn()))

@@ -2,6 +2,7 @@
 //! difference is noticed.
 
 mod captures;
+mod cli;
 mod cut;
 mod mutations;
 mod random;
