@@ -24,11 +24,14 @@ mod byte_order;
 mod compression;
 mod copier;
 mod error;
+mod file_set;
+mod growing;
 mod interface;
 mod link;
 mod pcap;
 mod pcapng;
 mod reader;
+mod rotation;
 mod source;
 mod writer;
 
@@ -36,6 +39,8 @@ pub use batch::Batch;
 pub use compression::{Compression, PackFault};
 pub use copier::{CopyError, copy_with_comments};
 pub use error::{CaptureError, Damage};
+pub use file_set::{FileError, FileSet};
+pub use growing::Follow;
 pub use link::{LinkError, LinkType};
 pub use reader::Reader;
 pub use writer::{

@@ -124,6 +124,11 @@ impl<R: Read> Reader<R> {
         Ok(Self { source, format, packets: 0, error: None, ended: false })
     }
 
+    /// The same, with `packets` counted already.
+    pub(super) fn counting_from(self, packets: u64) -> Self {
+        Self { packets, ..self }
+    }
+
     /// The next packet, on loan until the next call; `None` at the end of the file and after an
     /// error.
     ///

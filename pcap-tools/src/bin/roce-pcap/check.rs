@@ -83,8 +83,6 @@ fn judge(
     unusable: &mut bool,
     out: &mut impl Write,
 ) -> io::Result<Checker> {
-    let name = capture.name();
-    let name = args.input.is_many().then_some(name.as_str());
     let mut checker = Checker::with_profile(args.profile.clone().unwrap_or_default());
     let mut batch = Batch::new();
     loop {
@@ -92,7 +90,7 @@ fn judge(
             Ok(0) => break,
             Ok(_) => {
                 for packet in batch.packets() {
-                    write_findings(args, name, checker.packet(&packet), out)?;
+                    write_findings(args, capture, checker.packet(&packet), out)?;
                 }
                 if capture.is_live() {
                     out.flush()?;
@@ -105,19 +103,20 @@ fn judge(
             }
         }
     }
-    write_findings(args, name, checker.finish(), out)?;
+    write_findings(args, capture, checker.finish(), out)?;
     Ok(checker)
 }
 
 fn write_findings(
     args: &Args,
-    file: Option<&str>,
+    capture: &Capture,
     findings: &[Finding],
     out: &mut impl Write,
 ) -> io::Result<()> {
     for finding in findings {
+        let file = capture.file_of(finding.packet);
         match args.format {
-            Format::Jsonl => finding.write_json(file, out)?,
+            Format::Jsonl => finding.write_json(file.as_deref(), out)?,
             Format::Text if finding.verdict == Verdict::Fail || args.unknown => {
                 if let Some(file) = file {
                     write!(out, "{file}: ")?;

@@ -10,91 +10,168 @@
 //!             Ok(_) => for packet in batch.packets() { ... },
 //!             Err(error) => { out.flush()?; capture.complain(&error); unusable = true; }
 //!         }
+//!         if capture.is_live() { out.flush()?; }
 //!     }
 //! }
 //! ```
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::borrow::Cow;
+use std::io::{self, Stdin};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-use roce_pcap::capture::{Batch, CaptureError, Reader};
+use roce_pcap::capture::{Batch, CaptureError, FileError, FileSet, Follow, Reader};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
 
 /// Where the packets come from.
 #[derive(clap::Args)]
 pub(crate) struct Input {
-    /// The captures, pcap or pcapng, each by itself; `-` for standard input
+    /// The captures, each by itself: pcap or pcapng, plain or packed by gzip or zstd; `-` for
+    /// standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// The files are one capture that tcpdump -C or dumpcap -b cut in pieces, in whatever order
+    /// they are given; of a single one the others beside it are found by its name
+    #[arg(long)]
+    rotated: bool,
+    /// Go on when the file grows, until interrupted (with --rotated also to the next file)
+    #[arg(short = 'F', long)]
+    follow: bool,
+    /// With --follow: end when nothing has been written for so many seconds
+    #[arg(long, value_name = "SECONDS", requires = "follow", value_parser = seconds)]
+    idle: Option<Duration>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "a number of seconds is wanted".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+/// Whether a path stands for standard input.
+fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-")
 }
 
 /// The captures in the order given. One that cannot be opened says so when it is read.
 pub(crate) fn open(input: &Input) -> impl Iterator<Item = Capture> {
-    input.files.iter().map(|path| open_path(path))
+    let follow = input.follow.then(|| Follow { idle: input.idle, stop: Arc::default() });
+    let live = follow.is_some() || input.files.iter().any(|path| is_stdin(path));
+    if live {
+        outlive_interrupts(follow.as_ref().map(|follow| &follow.stop));
+    }
+    let many = input.files.len() > 1 && !input.rotated;
+    let pieces = if input.rotated { input.files.len().max(1) } else { 1 };
+    input.files.chunks(pieces).map(move |paths| {
+        let packets = match paths {
+            [path] if is_stdin(path) => Packets::Stdin(None),
+            [path] if input.rotated => Packets::like(path),
+            [path] => Packets::Files(FileSet::single(path)),
+            paths => Packets::Files(FileSet::rotated(paths.to_vec())),
+        };
+        let packets = match (packets, &follow) {
+            (Packets::Files(set), Some(follow)) => Packets::Files(set.follow(follow.clone())),
+            (packets, _) => packets,
+        };
+        let path = paths.first().cloned().unwrap_or_default();
+        Capture { path, packets, many, live }
+    })
 }
 
 /// One capture by its path, `-` for standard input.
 pub(crate) fn open_path(path: &Path) -> Capture {
-    Capture { path: path.to_path_buf(), state: State::Unopened }
+    let packets = match is_stdin(path) {
+        true => Packets::Stdin(None),
+        false => Packets::Files(FileSet::single(path)),
+    };
+    Capture { path: path.to_owned(), packets, many: false, live: is_stdin(path) }
 }
 
-impl Input {
-    /// Whether there is more than one capture, so that output must say which it is of.
-    pub(crate) fn is_many(&self) -> bool {
-        self.files.len() > 1
+/// An interrupt ends what we wait for, not us: the summary is still to be written. Whoever
+/// captures for us ends by the same key, and standard input with it. The second one ends us.
+fn outlive_interrupts(stop: Option<&Arc<AtomicBool>>) {
+    let stop = stop.cloned().unwrap_or_default();
+    for signal in [SIGINT, SIGTERM] {
+        let registered = flag::register_conditional_shutdown(signal, 128 + signal, stop.clone())
+            .and_then(|_| flag::register(signal, stop.clone()));
+        if let Err(error) = registered {
+            eprintln!("roce-pcap: an interrupt will end it without a summary: {error}");
+        }
     }
 }
 
-/// One capture.
+/// One capture: a file, a set of them or standard input.
 pub(crate) struct Capture {
     path: PathBuf,
-    state: State,
+    packets: Packets,
+    many: bool,
+    live: bool,
 }
 
-enum State {
-    Unopened,
-    Open(Reader<Box<dyn Read>>),
-    Failed,
+enum Packets {
+    Files(FileSet),
+    /// Opened when it is first read.
+    Stdin(Option<Reader<Stdin>>),
+    Failed(Option<FileError>),
+}
+
+impl Packets {
+    /// The set that a file belongs to.
+    fn like(path: &Path) -> Self {
+        match FileSet::rotated_like(path) {
+            Ok(set) => Self::Files(set),
+            Err(error) => Self::Failed(Some(error)),
+        }
+    }
 }
 
 impl Capture {
-    /// What the command line calls it.
-    pub(crate) fn name(&self) -> String {
-        self.path.display().to_string()
+    /// What the command line calls it; a set by its first file there.
+    pub(crate) fn name(&self) -> Cow<'_, str> {
+        self.path.to_string_lossy()
+    }
+
+    /// The file that a packet is in, where output must say so: there are several captures, or
+    /// this one has several files.
+    pub(crate) fn file_of(&self, packet: u64) -> Option<Cow<'_, str>> {
+        match &self.packets {
+            Packets::Files(set) if set.files().len() > 1 => {
+                Some(set.locate(packet)?.0.to_string_lossy())
+            }
+            _ => self.many.then(|| self.name()),
+        }
     }
 
     /// Whether its packets arrive while somebody waits for them, so that output should not be
     /// held back until the end.
     pub(crate) fn is_live(&self) -> bool {
-        self.path == Path::new("-")
+        self.live
     }
 
     /// Fills `batch` with the packets that come next; 0 at the end. An error comes once; what is
     /// still readable comes after it.
-    pub(crate) fn fill(&mut self, batch: &mut Batch) -> Result<usize, CaptureError> {
-        self.opened()?.map_or(Ok(0), |reader| reader.fill(batch))
-    }
-
-    fn opened(&mut self) -> Result<Option<&mut Reader<Box<dyn Read>>>, CaptureError> {
-        if matches!(self.state, State::Unopened) {
-            self.state = State::Failed;
-            let read: Box<dyn Read> = if self.is_live() {
-                Box::new(io::stdin().lock())
-            } else {
-                let file = File::open(&self.path);
-                Box::new(file.map_err(|source| CaptureError::Io { offset: 0, source })?)
-            };
-            self.state = State::Open(Reader::new(read)?);
-        }
-        Ok(match &mut self.state {
-            State::Open(reader) => Some(reader),
-            _ => None,
+    pub(crate) fn fill(&mut self, batch: &mut Batch) -> Result<usize, FileError> {
+        let result = match &mut self.packets {
+            Packets::Files(set) => return set.fill(batch),
+            Packets::Failed(error) => return error.take().map_or(Ok(0), Err),
+            Packets::Stdin(Some(reader)) => reader.fill(batch),
+            Packets::Stdin(none) => {
+                Reader::new(io::stdin()).and_then(|reader| none.insert(reader).fill(batch))
+            }
+        };
+        result.map_err(|error| {
+            if matches!(self.packets, Packets::Stdin(None)) {
+                self.packets = Packets::Failed(None);
+            }
+            FileError { path: self.path.clone(), error }
         })
     }
 
-    /// Says on standard error what is wrong with it.
-    pub(crate) fn complain(&self, error: &CaptureError) {
-        complain(&self.name(), error);
+    /// Says on standard error what is wrong with it, or with one of its files.
+    pub(crate) fn complain(&self, error: &FileError) {
+        complain(&error.path.display().to_string(), &error.error);
     }
 }
 
@@ -103,7 +180,9 @@ pub(crate) fn complain(name: &str, error: &CaptureError) {
     eprintln!("roce-pcap: {name}: {error}");
     let advice = match error {
         CaptureError::Truncated { .. } => "everything before that was read",
-        CaptureError::Damaged { .. } => "everything before that was read; nothing after it can be",
+        CaptureError::Damaged { .. } | CaptureError::Packed { .. } => {
+            "everything before that was read; nothing after it can be"
+        }
         CaptureError::NotACapture(_) => "give a file that tcpdump, dumpcap or roce-responder wrote",
         _ => return,
     };

@@ -11,7 +11,7 @@ use roce_pcap::capture::{CaptureWriter, LinkType, PcapWriter, PcapngWriter};
 /// Where the bytes of a capture go.
 pub(crate) enum Sink {
     Plain(Box<dyn Write>),
-    Gzip(GzEncoder<File>),
+    Gzip(Box<GzEncoder<File>>),
 }
 
 impl Sink {
@@ -48,7 +48,7 @@ pub(crate) fn sink(path: &Path) -> Option<Sink> {
     }
     match File::create(path) {
         Ok(file) if has_extension(path, "gz") => {
-            Some(Sink::Gzip(GzEncoder::new(file, Compression::default())))
+            Some(Sink::Gzip(Box::new(GzEncoder::new(file, Compression::default()))))
         }
         Ok(file) => Some(Sink::Plain(Box::new(io::BufWriter::with_capacity(1 << 18, file)))),
         Err(error) => {
