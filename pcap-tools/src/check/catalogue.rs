@@ -1,5 +1,7 @@
 //! The page of each rule: what it asks for, when the capture cannot tell, what to look at.
 
+mod fabric;
+
 use super::rule::Rule;
 
 impl Rule {
@@ -282,6 +284,11 @@ Unknown where the request was not seen, the pair of flows is not sure, or the pa
 answered by an Acknowledge with a NAK instead.\n\n\
 Unknown where the request was not seen.",
             ),
+            Self::PkeyMatch
+            | Self::UdpSrcPort
+            | Self::EcnCe
+            | Self::PfcFrame
+            | Self::PauseStorm => fabric::text(self),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use roce_codec::ib::PathMtu;
 
+use super::habits::Habits;
 use super::request::RequestStream;
 use super::response::ResponseStream;
 use crate::flow::pairing::Peer;
@@ -25,6 +26,8 @@ pub(super) struct Flow {
     /// What the sender answers to the receiver's requests.
     pub(super) responses: ResponseStream,
     pub(super) peer: Peer,
+    /// What its sender does the same way with every packet.
+    pub(super) habits: Habits,
 }
 
 impl Entry for Flow {
@@ -36,6 +39,7 @@ impl Entry for Flow {
             requests: None,
             responses: ResponseStream::default(),
             peer: Peer::default(),
+            habits: Habits::default(),
         }
     }
     #[inline]

@@ -18,13 +18,18 @@
 //! ```
 
 mod catalogue;
+mod congestion;
 mod flow;
+mod habits;
 mod history;
 mod icrc;
 mod judge;
+mod kept;
+mod keys;
 mod opcode;
 mod output;
 mod packet;
+mod pause;
 mod profile;
 mod recovery;
 mod refusal;
@@ -32,6 +37,7 @@ mod report;
 mod request;
 mod response;
 mod rule;
+mod source_port;
 
 use std::io::Read;
 
@@ -41,7 +47,7 @@ use roce_engine::rules::length::{self, LengthFault};
 
 use crate::capture::{Packet, Reader};
 use crate::connection::Connections;
-use crate::dissect::{Dissected, Fault, Malformed};
+use crate::dissect::{Dissected, Fault, Malformed, Other};
 use crate::flow::pairing::{self, Pairing};
 use crate::observed::{FlowKey, Observed};
 
@@ -52,9 +58,11 @@ pub use report::{Counts, Finding, Report, Summary};
 pub use rule::{Rule, Severity, Verdict};
 
 use flow::{Flow, FlowId, FlowTable};
+use habits::{Habits, Tie};
 use icrc::Trust;
 use judge::{At, Judge};
 use packet::{Network, Seen};
+use pause::Pauses;
 use request::{Arrival, Known, RequestStream};
 use response::{Fit, ResponseStream};
 
@@ -92,6 +100,7 @@ pub struct Checker {
     flows: FlowTable,
     pairing: Pairing,
     connections: Connections,
+    pauses: Pauses,
     judge: Judge,
     /// Of the ICRCs, those that are wrong and explained; the judge has the others.
     summary: Summary,
@@ -119,6 +128,7 @@ impl Checker {
             flows: FlowTable::new(),
             pairing: Pairing::default(),
             connections: Connections::new(),
+            pauses: Pauses::default(),
             judge: Judge::new(profile),
             summary: Summary::default(),
             told: 0,
@@ -147,7 +157,13 @@ impl Checker {
                 self.transport(observed, Network::Native(frame), FlowKey::of_native(frame), at);
             }
             Dissected::Malformed(malformed) => self.malformed(*malformed, at),
-            Dissected::MacControl(_) | Dissected::Other(_) => {}
+            Dissected::MacControl(frame) => {
+                self.pauses.frame(frame, packet.interface, at, &mut self.told, &mut self.judge);
+            }
+            Dissected::Other(Other::Protocol(error)) => {
+                pause::check_unreadable(error, at, &mut self.told, &mut self.judge);
+            }
+            Dissected::Other(_) => {}
         }
         self.judge.findings()
     }
@@ -285,6 +301,8 @@ impl Checker {
         if arrival == Arrival::NewConnection {
             self.new_connection(id);
         }
+        let tie = if arrival == Arrival::InOrder { Tie::Sure } else { Tie::Likely };
+        self.check_habits(seen, id, tie, at);
         let peer = self.flows.get_mut(id).peer.flow();
         // The pair is as sure as the answers in the other direction have made it.
         let (peer_mtu, confident, settled) = match peer.map(|peer| self.flows.get_mut(peer)) {
@@ -357,7 +375,11 @@ impl Checker {
         let psn = seen.bth.psn;
         if self.flows.get_mut(id).responses.restart_if_far(psn) {
             pairing::part(&mut self.flows, id);
+            self.flows.get_mut(id).habits = Habits::default();
         }
+        let confident = self.flows.get_mut(id).peer.is_confident();
+        let tie = if confident { Tie::Sure } else { Tie::Likely };
+        self.check_habits(seen, id, tie, at);
         if self.flows.get_mut(id).peer.flow().is_none() && !self.pair_by_exchange(id) {
             self.pairing.response(&mut self.flows, id, psn);
         }
@@ -404,6 +426,7 @@ impl Checker {
 
     /// A datagram in a flow of connected requests, with the PSN that comes next there.
     fn other_service(&mut self, seen: &Seen<'_, '_>, id: FlowId, at: At) {
+        self.check_habits(seen, id, Tie::Likely, at);
         let flow = self.flows.get_mut(id);
         let is_next = |requests: &RequestStream| requests.arrival(seen) == Arrival::InOrder;
         if flow.requests.as_deref().is_some_and(is_next) {

@@ -4,6 +4,8 @@
 #[cfg(feature = "profiles")]
 mod file;
 
+use std::num::NonZeroU64;
+
 use roce_codec::icrc::IcrcMistake;
 
 #[cfg(feature = "profiles")]
@@ -93,6 +95,8 @@ pub struct Profile {
     /// How long a priority may be paused without a break before it is a storm, nanoseconds;
     /// [`Profile::PAUSE_STORM_NS`] unless stated. (PAUSE-STORM)
     pub pause_storm_ns: u64,
+    /// The rate of the links in the capture, Gb/s: says when a pause runs out. (PAUSE-STORM)
+    pub link_gbps: Option<NonZeroU64>,
 }
 
 impl Default for Profile {
@@ -112,6 +116,7 @@ impl Default for Profile {
             rnr_to_rdma: None,
             icrc_mistakes: Vec::new(),
             pause_storm_ns: Self::PAUSE_STORM_NS,
+            link_gbps: None,
         }
     }
 }
@@ -119,4 +124,9 @@ impl Default for Profile {
 impl Profile {
     /// What watchdogs of switches and NICs take for a storm: 100 ms.
     pub const PAUSE_STORM_NS: u64 = 100_000_000;
+
+    /// The rate of the links, bits a second.
+    pub(super) fn link_bps(&self) -> Option<NonZeroU64> {
+        NonZeroU64::new(self.link_gbps?.get().saturating_mul(1_000_000_000))
+    }
 }

@@ -177,6 +177,16 @@ rules! {
     RcReadResponse = "RC-READ-RESPONSE", Error, "IBTA 9.7.5";
     /// An atomic acknowledge answers an atomic.
     RcAtomicAck = "RC-ATOMIC-ACK", Error, "IBTA 9.7.5";
+    /// The P_Keys of a connection's packets match.
+    PkeyMatch = "PKEY-MATCH", Error, "IBTA 9.6.1.1.1; 10.9.3";
+    /// A connected queue pair sends from one UDP port.
+    UdpSrcPort = "UDP-SRC-PORT", Warning, "IBTA Annex A17.4.2";
+    /// Only ECN-capable packets are marked.
+    EcnCe = "ECN-CE", Warning, "RFC 3168, 5";
+    /// PAUSE and PFC frames have their fixed form.
+    PfcFrame = "PFC-FRAME", Error, "IEEE 802.3 annex 31B; 31D";
+    /// Pauses end.
+    PauseStorm = "PAUSE-STORM", Error, "IEEE 802.1Q 36";
 }
 
 impl Rule {

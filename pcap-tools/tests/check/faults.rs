@@ -22,7 +22,7 @@ impl Parts {
         Some(Self { builder: frame.to_builder(), payload: frame.payload()[0].to_vec() })
     }
 
-    fn bth(&mut self) -> &mut Bth {
+    pub(crate) fn bth(&mut self) -> &mut Bth {
         &mut self.builder.bth
     }
 
@@ -109,6 +109,8 @@ pub(crate) struct Mutation {
     pub(crate) implied: &'static [Rule],
     /// Whether it shows only against the other direction.
     pub(crate) needs_pair: bool,
+    /// The device profile under which it shows, if it takes one.
+    pub(crate) profile: Option<&'static str>,
 }
 
 /// Ethernet without tags.
@@ -143,7 +145,7 @@ impl Mutation {
     }
 }
 
-fn operation(frame: &Frame<'_>) -> Operation {
+pub(crate) fn operation(frame: &Frame<'_>) -> Operation {
     frame.info().operation
 }
 
@@ -151,7 +153,7 @@ fn position(frame: &Frame<'_>) -> Position {
     frame.info().position
 }
 
-fn any(_: &Frame<'_>) -> bool {
+pub(crate) fn any(_: &Frame<'_>) -> bool {
     true
 }
 
@@ -159,7 +161,7 @@ pub(crate) fn is_rc(frame: &Frame<'_>) -> bool {
     frame.info().service == Service::Rc
 }
 
-fn is_ack(frame: &Frame<'_>) -> bool {
+pub(crate) fn is_ack(frame: &Frame<'_>) -> bool {
     frame.opcode() == Opcode::RC_ACKNOWLEDGE
 }
 
@@ -167,7 +169,7 @@ fn is_sequence_nak(frame: &Frame<'_>) -> bool {
     is_ack(frame) && frame.aeth().is_some_and(|aeth| aeth.syndrome == Syndrome(0x60))
 }
 
-fn is_request(frame: &Frame<'_>) -> bool {
+pub(crate) fn is_request(frame: &Frame<'_>) -> bool {
     is_rc(frame) && frame.info().is_request()
 }
 
@@ -197,11 +199,13 @@ macro_rules! mutations {
             rule: Rule::$rule,
             implied: &[$($(Rule::$implied,)*)?],
             needs_pair: false,
+            profile: None,
         },)*]
     };
 }
+pub(crate) use mutations;
 
-use Fault::{Bytes, Insert, Remove, Values};
+pub(crate) use Fault::{Bytes, Insert, Remove, Values};
 
 pub(crate) fn packet_mutations() -> Vec<Mutation> {
     mutations! {

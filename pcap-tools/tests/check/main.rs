@@ -2,11 +2,13 @@
 //! captures that taps and networks have disturbed.
 
 mod captures;
+mod fabric_faults;
 mod false_alarms;
 mod faults;
 mod icrc;
 mod mutations;
 mod native;
+mod pause;
 mod recovery;
 mod robustness;
 mod support;

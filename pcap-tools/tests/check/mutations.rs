@@ -3,13 +3,14 @@
 
 use roce_codec::ib::Opcode;
 use roce_codec::{Frame, Start};
-use roce_pcap::check::{Rule, Verdict};
+use roce_pcap::check::{Profile, Rule, Verdict};
 
+use crate::fabric_faults::fabric_mutations;
 use crate::faults::{
     Fault, Mutation, Parts, cnp, frame, has_pad, is_rc, load, packet_mutations, request_mutations,
     response_mutations,
 };
-use crate::support::{Owned, REPORTS, judge, load_own};
+use crate::support::{Owned, REPORTS, judge, judge_with, load_own};
 
 /// Whether a fault at `at` can be told: an answer is held against requests once its flow is known
 /// to belong to theirs, and as one never asked for once later requests have passed it by. In
@@ -32,7 +33,10 @@ fn can_be_told(packets: &[Owned], at: usize) -> bool {
 /// Puts the fault in at three places and says what went otherwise than it should.
 fn run(mutation: &Mutation) -> Vec<String> {
     let packets = load(mutation.capture);
-    let (clean, _) = judge(&packets);
+    let profile = mutation.profile.map_or_else(Profile::default, |name| {
+        Profile::built_in(name).unwrap_or_else(|| panic!("no profile {name}"))
+    });
+    let (clean, _) = judge_with(profile.clone(), &packets);
     let candidates: Vec<_> = packets
         .iter()
         .enumerate()
@@ -45,7 +49,7 @@ fn run(mutation: &Mutation) -> Vec<String> {
     for eighth in [1, 4, 7] {
         let at = candidates[candidates.len() * eighth / 8];
         let changed = mutation.apply(&packets, at);
-        let (summary, findings) = judge(&changed);
+        let (summary, findings) = judge_with(profile.clone(), &changed);
         let context = format!("{} in {} at {}", mutation.name, mutation.capture, at + 1);
         // A gap is never a violation: it is found, as unknown.
         let verdict =
@@ -83,9 +87,13 @@ fn run(mutation: &Mutation) -> Vec<String> {
     wrong
 }
 
+fn all_mutations() -> Vec<Mutation> {
+    [packet_mutations(), request_mutations(), response_mutations(), fabric_mutations()].concat()
+}
+
 #[test]
 fn every_single_fault_is_found_by_its_rule() {
-    let mutations = [packet_mutations(), request_mutations(), response_mutations()].concat();
+    let mutations = all_mutations();
     assert!(mutations.len() >= 60, "{} kinds of fault", mutations.len());
     let wrong: Vec<_> = mutations.iter().flat_map(run).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -93,7 +101,7 @@ fn every_single_fault_is_found_by_its_rule() {
 
 #[test]
 fn every_rule_has_a_fault_that_it_finds() {
-    let mutations = [packet_mutations(), request_mutations(), response_mutations()].concat();
+    let mutations = all_mutations();
     for rule in Rule::ALL {
         let has = mutations.iter().any(|mutation| mutation.rule == *rule);
         // Retransmissions are changed below, where one can be told from a first transmission.
@@ -112,6 +120,9 @@ fn every_rule_has_a_fault_that_it_finds() {
                 | Rule::RcRnr
                 | Rule::RcRefused
                 | Rule::RcAfterNak
+                // Flow control frames are no RoCE: `pause`.
+                | Rule::PfcFrame
+                | Rule::PauseStorm
         );
         assert!(has || elsewhere, "{rule}");
     }
@@ -164,6 +175,7 @@ fn a_congestion_notification_is_clean() {
         rule: Rule::CnpFormat,
         implied: &[],
         needs_pair: false,
+        profile: None,
     };
     let packets = load(mutation.capture);
     for at in [3, 70, 150] {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use roce_pcap::capture::{LinkType, Packet, Reader};
-use roce_pcap::check::{Checker, Finding, Rule, Summary, Verdict};
+use roce_pcap::check::{Checker, Finding, Profile, Rule, Summary, Verdict};
 
 /// A packet that owns its bytes.
 #[derive(Debug, Clone)]
@@ -75,7 +75,15 @@ pub(crate) fn load_own(name: &str) -> Vec<Owned> {
 
 /// Judges packets in the order given.
 pub(crate) fn judge<'a>(packets: impl IntoIterator<Item = &'a Owned>) -> (Summary, Vec<Finding>) {
-    let mut checker = Checker::new();
+    judge_with(Profile::default(), packets)
+}
+
+/// Judges packets of devices that something is known of.
+pub(crate) fn judge_with<'a>(
+    profile: Profile,
+    packets: impl IntoIterator<Item = &'a Owned>,
+) -> (Summary, Vec<Finding>) {
+    let mut checker = Checker::with_profile(profile);
     let mut findings = Vec::new();
     for (number, packet) in (1..).zip(packets) {
         let packet = Packet {
