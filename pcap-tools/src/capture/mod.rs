@@ -41,7 +41,7 @@ pub use copier::{CopyError, copy_with_comments};
 pub use error::{CaptureError, Damage};
 pub use file_set::{FileError, FileSet};
 pub use growing::Follow;
-pub use link::{LinkError, LinkType};
+pub use link::{First, LinkError, LinkType};
 pub use reader::Reader;
 pub use writer::{
     CaptureWriter, InterfaceInfo, PacketRecord, PcapWriter, PcapngWriter, SNAPLEN, SectionInfo,
@@ -98,6 +98,17 @@ impl<'a> Packet<'a> {
             orig_len: u32::try_from(data.len()).unwrap_or(u32::MAX),
             data,
         }
+    }
+
+    /// What was captured of the frame, without its check sequence.
+    #[inline]
+    #[must_use]
+    pub fn frame(&self) -> &'a [u8] {
+        if self.fcs_len == 0 {
+            return self.data;
+        }
+        let len = size(self.orig_len.saturating_sub(u32::from(self.fcs_len)));
+        self.data.get(..len).unwrap_or(self.data)
     }
 }
 
