@@ -30,6 +30,7 @@ mod opcode;
 mod output;
 mod packet;
 mod pause;
+pub mod pipeline;
 mod profile;
 mod recovery;
 mod refusal;

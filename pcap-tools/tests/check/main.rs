@@ -9,6 +9,7 @@ mod icrc;
 mod mutations;
 mod native;
 mod pause;
+mod pipeline;
 mod recovery;
 mod robustness;
 mod support;

@@ -1,9 +1,14 @@
 //! `roce-pcap check`.
 
 use std::io::{self, Write};
+use std::num::NonZeroUsize;
+use std::ops::ControlFlow;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use clap::ValueEnum;
-use roce_pcap::capture::Batch;
+use roce_pcap::capture::{Batch, FileError};
+use roce_pcap::check::pipeline::{self, Judged};
 use roce_pcap::check::{Checker, Counts, Finding, Profile, Rule, Severity, Summary, Verdict};
 
 use crate::input::{self, Capture, Input};
@@ -25,6 +30,9 @@ pub(crate) struct Args {
     /// What is known of the devices: irdma, mlx5, rockhopper, rxe, strict, or a file of your own
     #[arg(long, value_name = "NAME|FILE", value_parser = profile::parse)]
     profile: Option<Profile>,
+    /// Cores to use; the findings are the same with any number of them [default: all]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -50,7 +58,7 @@ impl FailOn {
     }
 }
 
-pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<Outcome> {
+pub(crate) fn run(args: &Args, out: &mut (impl Write + Send)) -> io::Result<Outcome> {
     let mut total = Summary::default();
     let mut rules = vec![Counts::default(); Rule::ALL.len()];
     let mut unusable = false;
@@ -81,40 +89,75 @@ fn judge(
     args: &Args,
     capture: &mut Capture,
     unusable: &mut bool,
-    out: &mut impl Write,
+    out: &mut (impl Write + Send),
 ) -> io::Result<Checker> {
     let mut checker = Checker::with_profile(args.profile.clone().unwrap_or_default());
-    let mut batch = Batch::new();
-    loop {
-        match capture.fill(&mut batch) {
-            Ok(0) => break,
-            Ok(_) => {
-                for packet in batch.packets() {
-                    write_findings(args, capture, checker.packet(&packet), out)?;
-                }
-                if capture.is_live() {
-                    out.flush()?;
-                }
-            }
-            Err(error) => {
-                out.flush()?;
-                capture.complain(&error);
+    let cores = || thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let jobs = args.jobs.unwrap_or_else(cores);
+    let live = capture.is_live();
+    let files = Files::default();
+    let fill = |batch: &mut Batch| {
+        let filled = capture.fill(batch)?;
+        if let Some(packet) = batch.packets().next() {
+            files.start(packet.number, capture.file_of(packet.number).as_deref());
+        }
+        Ok(filled)
+    };
+    let mut written = Ok(());
+    let each = |judged: Judged<'_, FileError>| {
+        let result = match judged {
+            Judged::Packet(_, findings) => write_findings(args, &files, findings, out),
+            Judged::Pause if live => out.flush(),
+            Judged::Pause => Ok(()),
+            Judged::Error(error) => {
+                input::complain(&error);
                 *unusable = true;
+                out.flush()
+            }
+        };
+        match result {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                written = Err(error);
+                ControlFlow::Break(())
             }
         }
-    }
-    write_findings(args, capture, checker.finish(), out)?;
+    };
+    pipeline::judge(fill, &mut checker, jobs, each);
+    written?;
+    write_findings(args, &files, checker.finish(), out)?;
     Ok(checker)
+}
+
+/// The files of a capture, where output must name them, by the numbers of their first packets.
+/// One core reads while another writes.
+#[derive(Default)]
+struct Files(Mutex<Vec<(u64, String)>>);
+
+impl Files {
+    /// The packet begins the file, unless the last one said so.
+    fn start(&self, packet: u64, file: Option<&str>) {
+        let Some(file) = file else { return };
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if files.last().is_none_or(|(_, last)| last != file) {
+            files.push((packet, file.to_owned()));
+        }
+    }
+
+    fn of(&self, packet: u64) -> Option<String> {
+        let files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        files.iter().rev().find(|(first, _)| *first <= packet).map(|(_, file)| file.clone())
+    }
 }
 
 fn write_findings(
     args: &Args,
-    capture: &Capture,
+    files: &Files,
     findings: &[Finding],
     out: &mut impl Write,
 ) -> io::Result<()> {
     for finding in findings {
-        let file = capture.file_of(finding.packet);
+        let file = files.of(finding.packet);
         match args.format {
             Format::Jsonl => finding.write_json(file.as_deref(), out)?,
             Format::Text if finding.verdict == Verdict::Fail || args.unknown => {

@@ -171,12 +171,13 @@ impl Capture {
 
     /// Says on standard error what is wrong with it, or with one of its files.
     pub(crate) fn complain(&self, error: &FileError) {
-        complain(&error.path.display().to_string(), &error.error);
+        complain(error);
     }
 }
 
-/// Says on standard error what is wrong with the capture of that name.
-pub(crate) fn complain(name: &str, error: &CaptureError) {
+/// Says on standard error what is wrong with a file.
+pub(crate) fn complain(FileError { path, error }: &FileError) {
+    let name = path.display();
     eprintln!("roce-pcap: {name}: {error}");
     let advice = match error {
         CaptureError::Truncated { .. } => "everything before that was read",

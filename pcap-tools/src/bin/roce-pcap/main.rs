@@ -51,7 +51,7 @@ enum Outcome {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let mut out = BufWriter::with_capacity(64 * 1024, io::stdout().lock());
+    let mut out = BufWriter::with_capacity(64 * 1024, io::stdout());
     let outcome = match cli.command {
         Command::Decode(args) => decode::run(&args, false, &mut out),
         Command::Check(args) => check::run(&args, &mut out),
