@@ -92,10 +92,7 @@ where
 }
 
 /// The next batch and its number; `None` at the end.
-fn next_batch<S, X>(
-    source: &Mutex<Source<S>>,
-    batch: &mut Batch,
-) -> Option<(u64, Result<usize, X>)>
+fn next_batch<S, X>(source: &Mutex<Source<S>>, batch: &mut Batch) -> Option<(u64, Result<usize, X>)>
 where
     S: FnMut(&mut Batch) -> Result<usize, X>,
 {

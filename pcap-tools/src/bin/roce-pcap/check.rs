@@ -110,7 +110,7 @@ fn judge(
             Judged::Pause if live => out.flush(),
             Judged::Pause => Ok(()),
             Judged::Error(error) => {
-                input::complain(&error);
+                input::complain(&error.path.display().to_string(), &error.error);
                 *unusable = true;
                 out.flush()
             }

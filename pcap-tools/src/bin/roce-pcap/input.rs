@@ -171,13 +171,12 @@ impl Capture {
 
     /// Says on standard error what is wrong with it, or with one of its files.
     pub(crate) fn complain(&self, error: &FileError) {
-        complain(error);
+        complain(&error.path.display().to_string(), &error.error);
     }
 }
 
-/// Says on standard error what is wrong with a file.
-pub(crate) fn complain(FileError { path, error }: &FileError) {
-    let name = path.display();
+/// Says on standard error what is wrong with the capture of that name.
+pub(crate) fn complain(name: &str, error: &CaptureError) {
     eprintln!("roce-pcap: {name}: {error}");
     let advice = match error {
         CaptureError::Truncated { .. } => "everything before that was read",
