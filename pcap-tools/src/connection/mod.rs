@@ -21,7 +21,7 @@
 //! # Ok::<(), roce_pcap::capture::CaptureError>(())
 //! ```
 
-mod table;
+pub(crate) mod table;
 
 use roce_codec::Transport;
 use roce_codec::cm::{

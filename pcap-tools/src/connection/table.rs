@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
 #[derive(Debug)]
-pub(super) struct Table<K, V> {
+pub(crate) struct Table<K, V> {
     most: usize,
     /// The number of the entry in front of `entries`.
     first: u64,
@@ -15,33 +15,33 @@ pub(super) struct Table<K, V> {
 
 impl<K: Copy + Eq + Hash, V> Table<K, V> {
     /// Holds up to `most` entries.
-    pub(super) fn new(most: usize) -> Self {
+    pub(crate) fn new(most: usize) -> Self {
         Self { most, first: 0, entries: VecDeque::new(), numbers: HashMap::new() }
     }
 
     /// The entry of that key, the last one put there.
-    pub(super) fn get(&self, key: &K) -> Option<&V> {
+    pub(crate) fn get(&self, key: &K) -> Option<&V> {
         self.by_number(self.number(key)?)
     }
 
     /// The number of the entry of that key: they count from 0 as they are put in.
-    pub(super) fn number(&self, key: &K) -> Option<u64> {
+    pub(crate) fn number(&self, key: &K) -> Option<u64> {
         self.numbers.get(key).copied()
     }
 
     /// An entry, unless it made room.
-    pub(super) fn by_number(&self, number: u64) -> Option<&V> {
+    pub(crate) fn by_number(&self, number: u64) -> Option<&V> {
         let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
         self.entries.get(at).map(|(_, value)| value)
     }
 
-    pub(super) fn by_number_mut(&mut self, number: u64) -> Option<&mut V> {
+    pub(crate) fn by_number_mut(&mut self, number: u64) -> Option<&mut V> {
         let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
         self.entries.get_mut(at).map(|(_, value)| value)
     }
 
     /// Puts an entry in and gives its number. An older one of the same key is found no more by it.
-    pub(super) fn insert(&mut self, key: K, value: V) -> u64 {
+    pub(crate) fn insert(&mut self, key: K, value: V) -> u64 {
         if self.entries.len() == self.most
             && let Some((oldest, _)) = self.entries.pop_front()
         {

@@ -75,7 +75,14 @@ layers! {
     Sap = "sap", "CM SAP", cm::SAP;
     Spr = "spr", "CM SPR", cm::SPR;
     IpCm = "ip_cm", "RDMA IP CM private data", cm::IP_CM;
-    Upper = "upper", "Upper-layer protocol", upper::UPPER;
+    Upper = "uppers", "Upper-layer protocol", upper::UPPER;
+    NvmeCm = "nvme-rdma.cm", "NVMe-oF connection", upper::NVME_CM;
+    NvmeCommand = "nvme.cmd", "NVMe command capsule", upper::NVME_COMMAND;
+    NvmeCompletion = "nvme.cqe", "NVMe response capsule", upper::NVME_COMPLETION;
+    Iser = "iser", "iSER", upper::ISER;
+    SmbDirect = "smb_direct", "SMB Direct", upper::SMB_DIRECT;
+    RpcCm = "rpcordma.cm", "RPC-over-RDMA connection", upper::RPC_CM;
+    RpcRdma = "rpcordma", "RPC-over-RDMA", upper::RPC;
     Payload = "payloads", "Payload", icrc::PAYLOAD;
     Icrc = "icrcs", "ICRC", icrc::ICRC;
     Vcrc = "vcrc", "VCRC", native::VCRC;
@@ -84,7 +91,16 @@ layers! {
 
 impl Layer {
     /// The protocols above the transport.
-    pub(super) const UPPER: [Self; 1] = [Self::Upper];
+    pub(super) const UPPER: [Self; 8] = [
+        Self::Upper,
+        Self::NvmeCm,
+        Self::NvmeCommand,
+        Self::NvmeCompletion,
+        Self::Iser,
+        Self::SmbDirect,
+        Self::RpcCm,
+        Self::RpcRdma,
+    ];
 
     /// Whether a packet can have it: a quick look that saves asking each of its fields.
     #[must_use]
@@ -130,7 +146,14 @@ impl Layer {
             Self::Sap => is(AttributeId::SAP),
             Self::Spr => is(AttributeId::SPR),
             Self::IpCm => is(AttributeId::REQ) || is(AttributeId::SIDR_REQ),
-            Self::Upper => row.upper().is_some(),
+            Self::Upper
+            | Self::NvmeCm
+            | Self::NvmeCommand
+            | Self::NvmeCompletion
+            | Self::Iser
+            | Self::SmbDirect
+            | Self::RpcCm
+            | Self::RpcRdma => row.upper().is_some(),
         }
     }
 
