@@ -145,8 +145,10 @@ impl Tracker {
 
     /// What is known of a flow before its payload is looked at.
     fn known(&self, flow: FlowKey) -> Option<Known> {
-        if let Some((sender, connection)) = self.connections.of_flow(flow) {
-            let protocol = Protocol::of_service(connection.service_id)?;
+        // A port that nobody registered proves nothing either way.
+        if let Some((sender, connection)) = self.connections.of_flow(flow)
+            && let Some(protocol) = Protocol::of_service(connection.service_id)
+        {
             let first = connection.first_psn(sender.role);
             let connection = Some((sender.id, sender.role, first));
             return Some(Known { protocol, evidence: Evidence::Connection, connection });
