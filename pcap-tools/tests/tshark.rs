@@ -49,6 +49,29 @@ const OTHER_FIELDS: [&str; 6] = [
     "infiniband.ieth",
 ];
 
+/// Every field of management datagrams that tshark has too, by the name that both use.
+fn management_fields() -> impl Iterator<Item = &'static str> {
+    const MESSAGES: [&str; 6] = ["req", "rep", "rtu", "rej", "dreq", "drsp"];
+    // Those it does not have, and those that it shows in another form: an alternate path's GIDs as
+    // bytes.
+    const OURS: [&str; 5] = ["vendorid", "service", "sap", "alt_localgid", "alt_remotegid"];
+    // It looks for these in the two bytes before them (tshark 4.0).
+    const MISREAD: [&str; 2] = ["flowlabel", "pktrate"];
+    roce_pcap::field::all().map(|field| field.name).filter(|name| {
+        let mut parts = name.strip_prefix("infiniband.").unwrap_or("").splitn(3, '.');
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some("mad"), Some(_), None) => true,
+            (Some("cm"), Some(message), None) => MESSAGES[..2].contains(&message),
+            (Some("cm"), Some(message), Some(field)) => {
+                let field = field.trim_end_matches("_ipv4");
+                let misread = MISREAD.iter().any(|name| field.ends_with(name));
+                MESSAGES.contains(&message) && !OURS.contains(&field) && !misread
+            }
+            _ => false,
+        }
+    })
+}
+
 fn tshark(file: &Path, fields: &[&str]) -> Option<Vec<Vec<String>>> {
     let mut command = Command::new("tshark");
     command.args(["-n", "-r"]).arg(file).args(["-T", "fields", "-E", "separator=|"]);
@@ -115,7 +138,12 @@ fn is_known_fault(packet: &Value, field: &str) -> bool {
 }
 
 fn compare(file: &Path) -> Option<usize> {
-    let fields: Vec<_> = FIELDS.iter().chain(&OTHER_FIELDS).copied().collect();
+    let mut fields: Vec<_> = FIELDS.iter().chain(&OTHER_FIELDS).copied().collect();
+    for field in management_fields() {
+        if !fields.contains(&field) {
+            fields.push(field);
+        }
+    }
     let theirs = tshark(file, &fields)?;
     let ours = ours(file);
     assert_eq!(ours.len(), theirs.len(), "{}", file.display());
@@ -125,7 +153,14 @@ fn compare(file: &Path) -> Option<usize> {
             continue;
         }
         for (field, value) in fields.iter().zip(values) {
-            if is_known_fault(packet, field) {
+            // It shows private data with an IP CM header in that header's fields alone, and takes no
+            // SIDR_REQ (0x17) apart.
+            let is_sidr = packet["infiniband.mad.attributeid"] == 0x17;
+            let is_not_shown = match *field {
+                "infiniband.cm.req.private" => true,
+                field => is_sidr && field.starts_with("infiniband.cm.req.ip_cm"),
+            };
+            if value.is_empty() && is_not_shown || is_known_fault(packet, field) {
                 continue;
             }
             // Immediate data and keys come as bare hexadecimal.
@@ -135,7 +170,13 @@ fn compare(file: &Path) -> Option<usize> {
                 false => plain(value),
             };
             let number = &packet["frame.number"];
-            assert_eq!(our_field(packet, field), value, "{} {number} {field}", file.display());
+            let (ours, value) = (our_field(packet, field), value);
+            // Bytes end there where a line of the terminal does.
+            if let Some(shown) = value.strip_suffix('…') {
+                assert!(ours.starts_with(shown), "{} {number} {field}", file.display());
+                continue;
+            }
+            assert_eq!(ours, value, "{} {number} {field}", file.display());
             compared += usize::from(!value.is_empty());
         }
     }
