@@ -68,9 +68,9 @@ fn a_capture_that_ends_before_the_answer() {
 #[test]
 fn a_read_beyond_the_capture_is_not_given() {
     let mut packets = load("rxe-read");
-    let reads = (0..packets.len())
+    let mut reads = (0..packets.len())
         .filter(|at| packets[*at].frame().info().operation == Operation::ReadRequest);
-    let last = reads.last().unwrap();
+    let last = reads.next_back().unwrap();
     packets[last].change(|builder, _| {
         if let Some(reth) = &mut builder.ext.reth {
             reth.dma_len = 1 << 31;
