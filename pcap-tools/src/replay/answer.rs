@@ -24,6 +24,8 @@ pub(super) struct Sides<'a> {
     pub(super) own: &'a Own,
     /// By how much the captured MSNs are ahead: the capture began in the middle.
     pub(super) msn_base: Msn,
+    /// What our responder reads is what was learned; a target's memory is its own.
+    pub(super) memory_is_ours: bool,
 }
 
 /// How far a message number lies after another.
@@ -90,9 +92,10 @@ impl<'a> Sides<'a> {
         if let [Some(expected), Some(found)] = originals
             && expected != found
         {
-            judged.field("original value", format!("{expected:#x}"), format!("{found:#x}"));
+            let values = (format!("{expected:#x}"), format!("{found:#x}"));
+            self.memory("original value", values, &mut judged);
         }
-        payloads(&theirs, &ours, &mut judged);
+        self.payloads(&theirs, &ours, &mut judged);
         judged
     }
 
@@ -165,7 +168,8 @@ impl<'a> Sides<'a> {
         let later = i32::try_from(self.kept_between(asked_at, index)).unwrap_or(i32::MAX);
         let first = Opcode::RC_RDMA_READ_RESPONSE_FIRST;
         let uncounted = operation == Operation::ReadRequest && self.theirs(index).opcode() == first;
-        if (-i32::from(uncounted)..=later).contains(&ahead) {
+        let behind = i32::from(answer.counted).max(i32::from(uncounted));
+        if (-behind..=later).contains(&ahead) {
             judged.freedoms.push(Freedom::ReadMsn);
             return;
         }
@@ -181,6 +185,33 @@ impl<'a> Sides<'a> {
             }
         }
         judged.field("MSN", expected.get(), found.get());
+    }
+
+    /// The payload, as far as it was captured.
+    fn payloads(&self, theirs: &Frame<'_>, ours: &Frame<'_>, judged: &mut Judged) {
+        let lengths = (theirs.payload_len(), ours.payload_len());
+        if lengths.0 != lengths.1 {
+            judged.field("payload", format!("{} bytes", lengths.0), format!("{} bytes", lengths.1));
+            return;
+        }
+        let ([expected, _], [found, _]) = (theirs.payload(), ours.payload());
+        let different = expected.iter().zip(found).position(|(one, other)| one != other);
+        if let Some(at) = different {
+            let byte = |bytes: &[u8]| {
+                let byte = bytes.get(at).copied().unwrap_or_default();
+                format!("{byte:#04x} at byte {at}")
+            };
+            self.memory("payload", (byte(expected), byte(found)), judged);
+        }
+    }
+
+    /// Memory that differs.
+    fn memory(&self, name: &'static str, values: (String, String), judged: &mut Judged) {
+        if self.memory_is_ours {
+            judged.field(name, values.0, values.1);
+        } else {
+            judged.freedoms.push(Freedom::OwnerStore);
+        }
     }
 
     /// READs and their like that were asked for between two places of the recording.
@@ -244,23 +275,5 @@ fn headers(theirs: &Frame<'_>, ours: &Frame<'_>, judged: &mut Judged) {
         if expected != found {
             judged.field(name, expected, found);
         }
-    }
-}
-
-/// The payload, as far as it was captured.
-fn payloads(theirs: &Frame<'_>, ours: &Frame<'_>, judged: &mut Judged) {
-    let lengths = (theirs.payload_len(), ours.payload_len());
-    if lengths.0 != lengths.1 {
-        judged.field("payload", format!("{} bytes", lengths.0), format!("{} bytes", lengths.1));
-        return;
-    }
-    let ([expected, _], [found, _]) = (theirs.payload(), ours.payload());
-    let different = expected.iter().zip(found).position(|(one, other)| one != other);
-    if let Some(at) = different {
-        let byte = |bytes: &[u8]| {
-            let byte = bytes.get(at).copied().unwrap_or_default();
-            format!("{byte:#04x} at byte {at}")
-        };
-        judged.field("payload", byte(expected), byte(found));
     }
 }

@@ -1,6 +1,7 @@
 //! Why a replay could not be done.
 
 use std::fmt;
+use std::net::IpAddr;
 
 /// Why a replay could not be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +18,24 @@ pub enum ReplayError {
     Memory {
         /// Bytes that were allowed.
         limit: usize,
+    },
+    /// No requests of that host are in the capture.
+    Nothing,
+    /// No next hop leads there.
+    Unreachable(IpAddr),
+    /// Addresses of different families.
+    AddressFamily {
+        /// The requester's.
+        here: IpAddr,
+        /// The target's.
+        there: IpAddr,
+    },
+    /// The port does not carry packets so long.
+    PortMtu {
+        /// Bytes of the longest request, from its IP header on.
+        needed: usize,
+        /// The port's MTU.
+        mtu: usize,
     },
     /// Our responder could not be made into the captured one.
     Engine(String),
@@ -36,6 +55,17 @@ impl fmt::Display for ReplayError {
             }
             Self::Memory { limit } => {
                 write!(f, "the capture's READs and WRITEs touch more than {limit} bytes of memory")
+            }
+            Self::Nothing => f.write_str("the capture has no requests of that host"),
+            Self::Unreachable(there) => {
+                write!(f, "no neighbour found for {there}; name its MAC address, or map it")
+            }
+            Self::AddressFamily { here, there } => write!(
+                f,
+                "{here}, {there} and the captured addresses must be of one family: see --map"
+            ),
+            Self::PortMtu { needed, mtu } => {
+                write!(f, "requests of {needed} bytes do not fit the port's MTU of {mtu}")
             }
             Self::Engine(error) => write!(f, "our responder cannot stand for this one: {error}"),
         }

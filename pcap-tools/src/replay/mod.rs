@@ -8,6 +8,8 @@
 //! What the plan cannot know beforehand is learned on the way: memory from the captured READ answers
 //! and atomics, each before our responder reads it; receives from what became of the SENDs.
 //!
+//! [`Replay::send`] (feature `replay-port`) gives them to a responder at the other end of a wire.
+//!
 //! ```no_run
 //! use roce_pcap::capture::Reader;
 //! use roce_pcap::replay::{DEFAULT_LIMIT, Recording, Replay};
@@ -40,14 +42,22 @@ mod responder;
 mod run;
 mod stream;
 mod taps;
+#[cfg(feature = "replay-port")]
+mod target;
+#[cfg(feature = "replay-port")]
+mod wire;
 
 pub use error::ReplayError;
 pub use freedom::{Freedom, Unknown};
 pub use plan::{Plan, StreamPlan};
 pub use recording::{DEFAULT_LIMIT, Recording, Skipped};
 pub use region::Region;
-pub use report::{Field, Kind, Mismatch, Permitted, Report, StreamReport, Total};
+pub use report::{Field, Kind, Mismatch, Permitted, Report, StreamReport, Total, Wire};
 pub use taps::Drops;
+#[cfg(feature = "replay-port")]
+pub use target::Target;
+#[cfg(feature = "replay-port")]
+pub use wire::{SendOptions, Speed};
 
 use fate::{Fate, Fates};
 use region::Regions;
@@ -124,6 +134,7 @@ impl Replay {
             streams,
             skipped: skipped.unwrap_or_default(),
             drops: self.taps.as_ref().map(Taps::drops),
+            wire: None,
         })
     }
 }

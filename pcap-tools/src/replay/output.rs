@@ -61,6 +61,19 @@ impl Report {
                 writeln!(out, "seen by the farther tap alone: {} packets", drops.strays)?;
             }
         }
+        if let Some(wire) = self.wire {
+            let late = wire.latest_ns / 1000;
+            writeln!(out, "{} requests sent, at most {late} us late", wire.sent)?;
+            let rest = [
+                ("requests not sent, the port was full", wire.not_sent),
+                ("streams in which an answer did not come in time", wire.timeouts),
+                ("frames received that are no answers", wire.foreign),
+                ("answers received with a wrong ICRC", wire.damaged),
+            ];
+            for (what, count) in rest.into_iter().filter(|(_, count)| *count > 0) {
+                writeln!(out, "{what}: {count}")?;
+            }
+        }
         for (why, count) in &self.skipped {
             writeln!(out, "not replayed: {why} {count}")?;
         }
@@ -129,6 +142,15 @@ impl Report {
                 .raw("lost_requests", drops.requests)?
                 .raw("lost_answers", drops.answers)?
                 .raw("strays", drops.strays)?;
+        }
+        if let Some(wire) = self.wire {
+            object
+                .raw("sent", wire.sent)?
+                .raw("not_sent", wire.not_sent)?
+                .raw("latest_ns", wire.latest_ns)?
+                .raw("timeouts", wire.timeouts)?
+                .raw("foreign", wire.foreign)?
+                .raw("damaged", wire.damaged)?;
         }
         for (why, count) in &self.skipped {
             object.raw(&format!("not replayed: {why}"), count)?;

@@ -12,6 +12,8 @@ pub(super) struct OwnAnswer {
     pub(super) duplicate: bool,
     /// The PSN that our responder expected behind that request.
     pub(super) expected: Psn,
+    /// READs and their like given since that request, which its MSN may count.
+    pub(super) counted: u16,
     at: usize,
     len: usize,
 }
@@ -48,8 +50,8 @@ impl Own {
     pub(super) fn push(&mut self, request: usize, frame: &[u8]) {
         let (at, len) = (self.bytes.len(), frame.len());
         self.bytes.extend_from_slice(frame);
-        let (duplicate, expected) = (false, Psn::new(0));
-        self.answers.push(OwnAnswer { request, duplicate, expected, at, len });
+        let (duplicate, expected, counted) = (false, Psn::new(0), 0);
+        self.answers.push(OwnAnswer { request, duplicate, expected, counted, at, len });
     }
 
     /// Says what the request was to our responder that the answers from `from` on are for.

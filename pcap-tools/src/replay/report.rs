@@ -197,6 +197,26 @@ pub struct Report {
     pub skipped: Vec<(Skipped, u64)>,
     /// What was lost between two taps.
     pub drops: Option<Drops>,
+    /// What passed over the wire, if one was used.
+    pub wire: Option<Wire>,
+}
+
+/// What passed over the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Wire {
+    /// Requests sent.
+    pub sent: u64,
+    /// Requests that the port had no room for, for as long as an answer is waited for.
+    pub not_sent: u64,
+    /// How late a request was at most, in nanoseconds.
+    pub latest_ns: u64,
+    /// Streams in which an answer did not come in time.
+    pub timeouts: u64,
+    /// Frames received that are no answers to these requests.
+    pub foreign: u64,
+    /// Answers received with a wrong ICRC.
+    pub damaged: u64,
 }
 
 /// The numbers of all streams together.

@@ -104,8 +104,13 @@ pub(super) fn run(
     }
     let silent_from = silent_from(recording);
     for ((part, state), report) in parts.iter().zip(&states).zip(&mut reports) {
-        let sides =
-            Sides { recording, stream: &part.stream, own: &state.own, msn_base: Msn::new(0) };
+        let sides = Sides {
+            recording,
+            stream: &part.stream,
+            own: &state.own,
+            msn_base: Msn::new(0),
+            memory_is_ours: true,
+        };
         let cut = part.fates.unknown_from.map(|index| (index, Unknown::Cut));
         let closed = part.stream.agreed.is_some_and(|end| end.closed_at.is_some());
         let with = Circumstances {
@@ -211,7 +216,7 @@ fn reads_too_much(recording: &Recording, part: &Part, frame: &Frame<'_>, index: 
 }
 
 /// From where in the recording on a responder may not have had the time to answer.
-fn silent_from(recording: &Recording) -> usize {
+pub(super) fn silent_from(recording: &Recording) -> usize {
     let end = recording.end_ns();
     let (mut low, mut high) = (0, recording.len());
     while low < high {

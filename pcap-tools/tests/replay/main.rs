@@ -8,3 +8,4 @@ mod mutations;
 mod random;
 mod support;
 mod taps;
+mod wire;

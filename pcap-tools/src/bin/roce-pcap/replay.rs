@@ -1,5 +1,7 @@
 //! `roce-pcap replay`.
 
+mod wire;
+
 use std::io::{self, Write};
 use std::path::PathBuf;
 
@@ -30,6 +32,8 @@ pub(crate) struct Args {
     /// MiB of the capture, of learned memory and of our answers that are held, each
     #[arg(long, value_name = "MIB", default_value_t = 1024)]
     memory: usize,
+    #[command(flatten)]
+    wire: wire::WireArgs,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -59,7 +63,11 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<Outcome> {
         }
         return Ok(if unusable { Outcome::Unusable } else { Outcome::Clean });
     }
-    let report = match replay.run(limit) {
+    let report = match &args.wire.port {
+        Some(port) => wire::send(&args.wire, port, &replay),
+        None => replay.run(limit).map_err(|error| error.to_string()),
+    };
+    let report = match report {
         Ok(report) => report,
         Err(error) => {
             eprintln!("roce-pcap: {error}");
