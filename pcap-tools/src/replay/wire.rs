@@ -4,6 +4,7 @@
 //! target's memory and receives are its own: what it holds, its answers say.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -122,9 +123,8 @@ impl Replay {
             if families != [families[0]; 3] {
                 return Err(ReplayError::AddressFamily { here, there });
             }
-            if !links.contains_key(&there) {
-                let found = link(there).ok_or(ReplayError::Unreachable(there))?;
-                links.insert(there, found);
+            if let Entry::Vacant(unknown) = links.entry(there) {
+                unknown.insert(link(there).ok_or(ReplayError::Unreachable(there))?);
             }
             session.fits(part)?;
             session.open(at, which, part);

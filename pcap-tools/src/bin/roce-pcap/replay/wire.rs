@@ -239,7 +239,7 @@ fn send_on<P: roce_dataplane::port::Port>(
             std::thread::sleep(Duration::from_millis(5));
         }
     };
-    replay.send(port, link, |port, ns| port.wait(ns), options).map_err(|error| error.to_string())
+    replay.send(port, link, P::wait, options).map_err(|error| error.to_string())
 }
 
 /// Sends, and says what came back.
