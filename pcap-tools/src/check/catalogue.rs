@@ -226,16 +226,16 @@ an RNR NAK too, hence always unknown.",
             ),
             Self::RcRnr => (
                 "Receives are posted in time",
-                "A message came before there was a receive for it. Nobody broke the protocol: the \
-sender waits and tries again. But it costs time, and with a finite rnr_retry in the end the \
-connection. For information.",
+                "A message came before there was a receive for it. Nobody broke the protocol, hence \
+always unknown: the sender waits and tries again. But it costs time, and with a finite rnr_retry in the end the \
+connection.",
             ),
             Self::RcRefused => (
                 "Requests are not refused",
                 "A NAK other than for a sequence error ends the connection: 0x61 invalid request, \
 0x62 remote access error, 0x63 remote operational error. The requester asked for what it may not \
-have, or the responder failed; the finding says which request it was and what may be wrong with \
-it.\n\n\
+have, or the responder gave too little: a capture cannot tell which, hence always unknown. The \
+finding says which request it was and what may be wrong with it.\n\n\
 What to look at: the R_Key, address and length as the application computed them, the access rights \
 of region and queue pair, the size of receives.",
             ),

@@ -40,7 +40,7 @@ pub(super) fn not_ready(
         Some(false) => format!("{what} met a responder that was not ready"),
         _ => format!("{what} found no receive posted"),
     };
-    judge.fail(Rule::RcRnr, at, ("a receive".into(), found, message));
+    judge.unknown(Rule::RcRnr, at, ("a receive".into(), found, message));
 }
 
 fn wait(timer: RnrTimer) -> String {
@@ -81,7 +81,7 @@ pub(super) fn refused(
         _ => "for no reason that the capture shows".to_owned(),
     };
     let found = format!("NAK {:#04x} ({code}) for PSN {psn}", 0x60 | code.code());
-    judge.fail(Rule::RcRefused, at, ("ACK".into(), found, format!("{what}: {cause}")));
+    judge.unknown(Rule::RcRefused, at, ("ACK".into(), found, format!("{what}: {cause}")));
 }
 
 fn invalid(operation: Operation, keyed: Option<Keyed>) -> String {

@@ -42,7 +42,8 @@ fn each_fault_of_form_is_found() {
         frames
     };
     assert_eq!(verdicts(Profile::default(), &clean()), []);
-    let faults: [(&str, fn(&mut [u8])); 8] = [
+    type Fault = (&'static str, fn(&mut [u8]));
+    let faults: [Fault; 8] = [
         ("another group", |f| f[5] = 2),
         ("a PFC frame to a station", |f| f[..6].copy_from_slice(&[2, 0, 0, 0, 0, 9])),
         ("from a group", |f| f[6] |= 1),

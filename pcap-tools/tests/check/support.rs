@@ -103,16 +103,12 @@ pub(crate) fn judge_with<'a>(
     (checker.summary(), findings)
 }
 
-/// What one end told the other, and no fault of either in the protocol: where it stands in a
-/// capture, it is found in every form of it.
+/// What one end told the other, and no fault of either in the protocol.
 pub(crate) const REPORTS: [Rule; 2] = [Rule::RcRnr, Rule::RcRefused];
 
 /// What a checker must not say of a clean capture.
 pub(crate) fn failures(findings: &[Finding]) -> Vec<&Finding> {
-    findings
-        .iter()
-        .filter(|finding| finding.verdict == Verdict::Fail && !REPORTS.contains(&finding.rule))
-        .collect()
+    findings.iter().filter(|finding| finding.verdict == Verdict::Fail).collect()
 }
 
 /// A small generator of pseudo-random numbers (xorshift64*): a seed replays a failure.
