@@ -20,6 +20,7 @@
 
 mod connection;
 mod exchange;
+mod golden;
 mod handshake;
 mod host;
 mod mix;
@@ -27,5 +28,6 @@ mod planned;
 mod random;
 mod traffic;
 
+pub use golden::{Golden, PREAMBLE};
 pub use mix::Mix;
 pub use traffic::Traffic;

@@ -2,6 +2,7 @@
 //! and by the checker.
 
 mod annotate;
+mod golden;
 mod mix;
 mod support;
 mod writer;

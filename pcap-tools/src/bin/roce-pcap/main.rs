@@ -36,7 +36,7 @@ enum Command {
     Explain(explain::Args),
     /// Copy a capture with the findings as packet comments, for Wireshark
     Annotate(annotate::Args),
-    /// Make up traces: clean ones of any size
+    /// Make up traces: clean ones of any size, and golden ones of every error path
     Gen(generate::Args),
     /// Put the requests of a capture to our responder and compare its answers with the captured ones
     Replay(replay::Args),
@@ -59,6 +59,7 @@ fn main() -> ExitCode {
         Command::Annotate(args) => annotate::run(&args),
         Command::Gen(args) => generate::run(&args),
         Command::Replay(args) => replay::run(&args, &mut out),
+        Command::Gen(args) => generate::run(&args, &mut out),
     };
     match outcome.and_then(|outcome| out.flush().map(|()| outcome)) {
         Ok(Outcome::Clean) => ExitCode::SUCCESS,

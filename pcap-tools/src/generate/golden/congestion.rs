@@ -1,0 +1,100 @@
+//! Congestion: notifications, marks, and pauses.
+
+use roce_codec::FrameBuilder;
+use roce_codec::ib::{Opcode, Operation};
+use roce_codec::net::{Ip, MacAddr, PauseQuanta, Pfc};
+
+use super::script::{Active, Draft, Passive, Script};
+
+/// A congestion notification to the active side.
+fn cnp(s: &mut Script) -> Draft {
+    let Draft { builder, .. } = s.ack(Passive);
+    let FrameBuilder { ethernet, ip, bth, .. } = builder;
+    Draft { builder: FrameBuilder::cnp(ethernet, ip, 0, bth.dest_qp), payload: Vec::new() }
+}
+
+fn marked(draft: Draft) -> Draft {
+    let len = draft.payload.len();
+    let draft = draft.with(|builder| {
+        if let Ip::V4(ip) = &mut builder.ip {
+            ip.dscp_ecn |= 3;
+        }
+    });
+    draft.len(len)
+}
+
+/// SENDs that were marked on their way, each acknowledged.
+fn marks(s: &mut Script, count: u32) {
+    for _ in 0..count {
+        let send = s.request(Active, Opcode::RC_SEND_ONLY, 512);
+        s.put(&marked(send));
+        let ack = s.ack(Passive);
+        s.put(&ack);
+    }
+}
+
+/// A malformed notification behind a marked packet.
+fn malformed(s: &mut Script, change: impl FnOnce(Draft) -> Draft) {
+    let send = s.request(Active, Opcode::RC_SEND_ONLY, 512);
+    s.put(&marked(send));
+    let cnp = change(cnp(s));
+    s.put(&cnp);
+    let ack = s.ack(Passive);
+    s.put(&ack);
+}
+
+traces! {
+    "cnp", "a marked packet is answered with a congestion notification", [],
+        |s| malformed(s, |cnp| cnp);
+    "cnp-without-becn", "a congestion notification without BECN", [CnpFormat Fail 2],
+        |s| malformed(s, |cnp| cnp.bth(|bth| bth.becn = false));
+    "cnp-with-psn", "a congestion notification with a PSN", [CnpFormat Fail 2],
+        |s| malformed(s, |cnp| cnp.bth(|bth| bth.psn = bth.psn.next()));
+    "cnp-asks-for-ack", "a congestion notification that asks for an acknowledgement", [CnpFormat Fail 2],
+        |s| malformed(s, |cnp| cnp.bth(|bth| bth.ack_req = true));
+    "cnp-with-migreq", "a congestion notification with MigReq", [CnpFormat Fail 2],
+        |s| malformed(s, |cnp| cnp.bth(|bth| bth.mig_req = true));
+    "cnp-solicited", "a congestion notification with a solicited event", [CnpFormat Fail 2],
+        |s| malformed(s, |cnp| cnp.bth(|bth| bth.solicited = true));
+    "cnp-reserved-bytes", "a congestion notification whose reserved bytes are not zero", [CnpFormat Fail 2],
+        |s| malformed(s, |cnp| cnp.with(|builder| builder.ext.cnp_reserved = Some([1; 16])));
+    "cnp-too-dense", "notifications for one flow two microseconds apart", [],
+        |s| {
+            for _ in 0..20 {
+                let send = s.request(Active, Opcode::RC_SEND_ONLY, 512);
+                s.put(&marked(send));
+                let cnp = cnp(s);
+                s.put(&cnp);
+            }
+            let ack = s.ack(Passive);
+            s.put(&ack);
+        };
+    "cnp-without-ce", "a notification though nothing was marked", [],
+        |s| { s.sends(Active, 2); let cnp = cnp(s); s.put(&cnp); s.sends(Active, 2); };
+    "ce-without-cnp", "marks on many packets, and no notification", [],
+        |s| marks(s, 50);
+    "ce-on-not-ect", "a packet that cannot be marked is followed by a marked one", [],
+        |s| {
+            let message = s.message(Active, Operation::Send, 64);
+            let plain = message[0].clone().with(|builder| {
+                if let Ip::V4(ip) = &mut builder.ip {
+                    ip.dscp_ecn &= 0xfc;
+                }
+            });
+            let len = plain.payload.len();
+            s.put(&plain.len(len));
+            let ack = s.ack(Passive);
+            s.put(&ack);
+            marks(s, 1);
+        };
+    "pfc-storm", "a port pauses its peer without end", [],
+        |s| {
+            for _ in 0..200 {
+                let pfc = Pfc::new(MacAddr([2, 0, 0, 0, 0, 9])).with(3, PauseQuanta::MAX);
+                let mut frame = vec![0; 60];
+                let _ = pfc.emit(&mut frame);
+                s.put_bytes(frame);
+                s.wait_us(300);
+            }
+        };
+}
