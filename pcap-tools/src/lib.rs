@@ -38,6 +38,7 @@ pub mod generate;
 pub mod message;
 pub mod observed;
 pub mod replay;
+pub mod rewrite;
 pub mod upper;
 
 mod flow;

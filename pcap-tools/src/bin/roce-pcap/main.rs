@@ -9,6 +9,7 @@ mod input;
 mod output;
 mod profile;
 mod replay;
+mod rewrite;
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
@@ -38,6 +39,8 @@ enum Command {
     Annotate(annotate::Args),
     /// Make up traces: clean ones of any size, and golden ones of every error path
     Gen(generate::Args),
+    /// Copy captures with addresses masked, payload left out, copies dropped, ICRCs made right; merge
+    Rewrite(rewrite::Args),
     /// Put the requests of a capture to our responder and compare its answers with the captured ones
     Replay(replay::Args),
 }
@@ -57,7 +60,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args, &mut out),
         Command::Explain(args) => explain::run(&args, &mut out),
         Command::Annotate(args) => annotate::run(&args),
-        Command::Gen(args) => generate::run(&args),
+        Command::Rewrite(args) => rewrite::run(&args),
         Command::Replay(args) => replay::run(&args, &mut out),
         Command::Gen(args) => generate::run(&args, &mut out),
     };
