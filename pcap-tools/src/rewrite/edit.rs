@@ -7,7 +7,7 @@ use roce_codec::{Crc, Frame, Start};
 
 use super::mask::Mask;
 use super::{Payload, checksum, mad};
-use crate::capture::{LinkType, Packet};
+use crate::capture::{First, LinkType, Packet};
 
 /// Where UDP's checksum stands in its header.
 const UDP_CHECKSUM: usize = 6;
@@ -34,15 +34,19 @@ struct Places {
     icrc: usize,
 }
 
-/// The frame of a packet that starts with a plain link header, and where it starts.
+/// The frame of a packet that starts with a plain link header, and where its IP header is.
 fn frame<'a>(packet: &Packet<'_>, bytes: &'a [u8]) -> Option<(Frame<'a>, usize)> {
-    let (start, located) = packet.link?.locate(bytes).ok()?;
-    let frame = Frame::parse_captured([located, &[]], start).ok()?;
-    let link_len = match start {
-        Start::Ethernet => frame.ethernet()?.header_len(),
-        _ => 0,
+    let (first, located) = packet.link?.locate(bytes).ok()?;
+    let start = match first {
+        First::Ethernet => Start::Ethernet,
+        First::Ip => Start::Ip,
+        First::Lrh | First::Grh => return None,
     };
-    Some((frame, bytes.len() - located.len() + link_len))
+    let frame = Frame::parse_captured([located, &[]], start).ok()?;
+    let link_len = frame.ethernet().map_or(0, |ethernet| ethernet.header_len());
+    // Some link types have something behind the frame, too.
+    let before = located.as_ptr().addr().checked_sub(bytes.as_ptr().addr())?;
+    Some((frame, before + link_len))
 }
 
 fn places(frame: &Frame<'_>, network: usize) -> Places {
@@ -69,7 +73,8 @@ pub(super) fn apply(packet: &Packet<'_>, edit: &mut Edit<'_>, out: &mut Vec<u8>)
         out.get_mut(places.payload..places.payload + new.len())?.copy_from_slice(&new);
     }
     if let Some(mask) = &mut edit.mask {
-        link_addresses(packet.link?, out, network, mask);
+        let ethernet = before.ethernet().map(|ethernet| network - ethernet.header_len());
+        link_addresses(packet.link?, ethernet, out, mask);
         addresses(&before.ip(), out, network, mask)?;
         // What lies behind the packet is nobody's: it is not kept.
         let end = (places.icrc + ICRC_LEN).min(out.len());
@@ -86,17 +91,16 @@ pub(super) fn apply(packet: &Packet<'_>, edit: &mut Edit<'_>, out: &mut Vec<u8>)
     Some(())
 }
 
-/// The MAC addresses of a link header.
-fn link_addresses(link: LinkType, out: &mut [u8], network: usize, mask: &mut Mask) {
-    let places: &[usize] = match link {
-        LinkType::ETHERNET => &[0, 6],
-        LinkType::LINUX_SLL => &[6],
-        LinkType::LINUX_SLL2 => &[12],
-        _ => &[],
+/// The MAC addresses: of an Ethernet header that starts at `ethernet`, or of a cooked one.
+fn link_addresses(link: LinkType, ethernet: Option<usize>, out: &mut [u8], mask: &mut Mask) {
+    let places = match (ethernet, link) {
+        (Some(at), _) => [Some(at), Some(at + 6)],
+        (None, LinkType::LINUX_SLL) => [Some(6), None],
+        (None, LinkType::LINUX_SLL2) => [Some(12), None],
+        (None, _) => [None; 2],
     };
-    let header = out.get_mut(..network).unwrap_or_default();
-    for at in places {
-        if let Some(mac) = header.get_mut(*at..).and_then(|rest| rest.first_chunk_mut::<6>()) {
+    for at in places.into_iter().flatten() {
+        if let Some(mac) = out.get_mut(at..).and_then(|rest| rest.first_chunk_mut::<6>()) {
             MacAddr(*mac) = mask.mac(MacAddr(*mac));
         }
     }
@@ -169,12 +173,7 @@ fn checksums(old: &[u8], ip: &Ip, places: &Places, out: &mut [u8]) -> Option<()>
 }
 
 /// Makes the checksum at `at` follow what changed in `ranges`, which start at even places.
-fn update(
-    old: &[u8],
-    out: &mut [u8],
-    at: usize,
-    ranges: &[std::ops::Range<usize>],
-) -> Option<()> {
+fn update(old: &[u8], out: &mut [u8], at: usize, ranges: &[std::ops::Range<usize>]) -> Option<()> {
     let mut value = u16::from_be_bytes(*out.get(at..)?.first_chunk()?);
     for range in ranges {
         value = checksum::updated(value, old.get(range.clone())?, out.get(range.clone())?);

@@ -9,11 +9,11 @@ use super::mask::Mask;
 
 /// A MAD of the connection manager with masked addresses; private data is left out unless it is to
 /// be `kept`. A MAD that is not known through and through loses everything behind its header.
-pub(super) fn rewritten(mad: &Mad<'_>, mut mask: Option<&mut Mask>, kept: bool) -> [u8; MAD_LEN] {
+pub(super) fn rewritten(mad: &Mad<'_>, mask: Option<&mut Mask>, kept: bool) -> [u8; MAD_LEN] {
     let mut out = [0; MAD_LEN];
     let known = Message::parse(mad).ok().and_then(|message| {
         let mut private = [0; 256];
-        let message = changed(message, mask.as_deref_mut(), kept, &mut private)?;
+        let message = changed(message, mask, kept, &mut private)?;
         message.emit_under(&mad.header, &mut out).ok()
     });
     if known.is_none() {

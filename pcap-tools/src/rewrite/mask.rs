@@ -148,8 +148,18 @@ mod tests {
     fn prefixes_are_kept_and_addresses_are_not() {
         let mut mask = Mask::new(Key::of_text("k"));
         let texts = [
-            "10.1.2.3", "10.1.2.4", "10.1.3.3", "10.200.0.1", "192.168.7.7", "172.16.0.1",
-            "2001:db8::1", "2001:db8::2", "2001:db8:1::1", "fe80::1", "fe80::2", "fd00:16::8",
+            "10.1.2.3",
+            "10.1.2.4",
+            "10.1.3.3",
+            "10.200.0.1",
+            "192.168.7.7",
+            "172.16.0.1",
+            "2001:db8::1",
+            "2001:db8::2",
+            "2001:db8:1::1",
+            "fe80::1",
+            "fe80::2",
+            "fd00:16::8",
         ];
         let addresses: Vec<IpAddr> = texts.iter().map(|text| text.parse().unwrap()).collect();
         for a in &addresses {

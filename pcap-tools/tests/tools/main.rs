@@ -4,5 +4,6 @@
 mod annotate;
 mod golden;
 mod mix;
+mod rewrite;
 mod support;
 mod writer;

@@ -1,7 +1,7 @@
 //! Congestion: notifications, marks, and pauses.
 
 use roce_codec::FrameBuilder;
-use roce_codec::ib::{Opcode, Operation};
+use roce_codec::ib::{Opcode, Qpn};
 use roce_codec::net::{Ip, MacAddr, PauseQuanta, Pfc};
 
 use super::script::{Active, Draft, Passive, Script};
@@ -21,6 +21,15 @@ fn marked(draft: Draft) -> Draft {
         }
     });
     draft.len(len)
+}
+
+const PORT: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
+
+fn pause(s: &mut Script, pfc: &Pfc) {
+    let mut frame = vec![0; 60];
+    // It has exactly this length.
+    let _ = pfc.emit(&mut frame);
+    s.put_bytes(frame);
 }
 
 /// SENDs that were marked on their way, each acknowledged.
@@ -73,28 +82,28 @@ traces! {
         |s| { s.sends(Active, 2); let cnp = cnp(s); s.put(&cnp); s.sends(Active, 2); };
     "ce-without-cnp", "marks on many packets, and no notification", [],
         |s| marks(s, 50);
-    "ce-on-not-ect", "a packet that cannot be marked is followed by a marked one", [],
-        |s| {
-            let message = s.message(Active, Operation::Send, 64);
-            let plain = message[0].clone().with(|builder| {
+    "ce-on-not-ect", "datagrams that cannot be marked, and then one that is marked", [EcnCe Fail 41],
+        |s| for number in 0..41_u32 {
+            let psn = s.psn(Passive).add(number);
+            let datagram = s.draft(Active, Opcode::UD_SEND_ONLY, psn, 64);
+            let datagram = datagram.with(|builder| {
+                builder.bth.dest_qp = Qpn::new(0x9999);
                 if let Ip::V4(ip) = &mut builder.ip {
-                    ip.dscp_ecn &= 0xfc;
+                    ip.dscp_ecn = if number < 40 { 26 << 2 } else { 26 << 2 | 3 };
                 }
             });
-            let len = plain.payload.len();
-            s.put(&plain.len(len));
-            let ack = s.ack(Passive);
-            s.put(&ack);
-            marks(s, 1);
+            s.put(&datagram.len(64));
         };
-    "pfc-storm", "a port pauses its peer without end", [],
+    "pfc-to-a-station", "a PFC frame that goes to a station and not to the reserved address", [PfcFrame Fail 1],
         |s| {
-            for _ in 0..200 {
-                let pfc = Pfc::new(MacAddr([2, 0, 0, 0, 0, 9])).with(3, PauseQuanta::MAX);
-                let mut frame = vec![0; 60];
-                let _ = pfc.emit(&mut frame);
-                s.put_bytes(frame);
-                s.wait_us(300);
-            }
+            let pfc = Pfc { dst: MacAddr([2, 0, 0, 0, 0, 1]), ..Pfc::new(PORT).with(3, PauseQuanta(100)) };
+            pause(s, &pfc);
+        };
+    "pfc-now-and-then", "a port pauses its peer, and lets it go on", [],
+        |s| for quanta in [100, 0, 65535, 0] { pause(s, &Pfc::new(PORT).with(3, PauseQuanta(quanta))); };
+    "pfc-storm", "a port pauses its peer without end", [PauseStorm Fail 2501],
+        |s| for _ in 0..2_600 {
+            pause(s, &Pfc::new(PORT).with(3, PauseQuanta::MAX));
+            s.wait_us(38);
         };
 }

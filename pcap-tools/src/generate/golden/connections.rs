@@ -79,7 +79,7 @@ traces! {
                 s.put_all(&answers);
             }
         };
-    "p-key-changed", "a request with another P_Key than its connection has", [],
+    "p-key-changed", "a request with another P_Key than its connection has", [PkeyMatch Fail 1],
         |s| {
             let send = s.request(Active, Opcode::RC_SEND_ONLY, 64).bth(|bth| bth.pkey = PKey(0x8001));
             s.put(&send);
@@ -98,7 +98,7 @@ traces! {
                 s.put(&datagram);
             }
         };
-    "source-port-hops", "a connection whose UDP source port changes with every packet", [],
+    "source-port-hops", "a connection whose UDP source port changes with every packet", [UdpSrcPort Unknown 1],
         |s| {
             for hop in 1..9 {
                 let send = s.request(Active, Opcode::RC_SEND_ONLY, 64);

@@ -6,7 +6,7 @@ use roce_codec::ib::{
     Operation, PKey, PathMtu, Psn, QKey, Qpn, RKey, Reth, Service, Syndrome,
 };
 use roce_codec::net::{
-    datagram_source_port, flow_label_from_cm_ports, source_port_from_flow_label,
+    Ip, datagram_source_port, flow_label_from_cm_ports, source_port_from_flow_label,
 };
 use roce_codec::{Crc, FrameBuilder};
 
@@ -83,7 +83,6 @@ struct End {
     /// Messages that it has asked the other end for.
     messages: u32,
     comm_id: CommunicationId,
-    identification: u16,
     gsi_psn: Psn,
     rkey: u32,
     va: u64,
@@ -98,6 +97,7 @@ pub(super) struct Script {
     route: Route,
     port: u16,
     transaction_id: u64,
+    identification: u16,
     pool: Vec<u8>,
 }
 
@@ -113,7 +113,6 @@ impl Script {
             psn: Psn::new(random.u32()),
             messages: 0,
             comm_id: CommunicationId(random.u32() | 1),
-            identification: 0,
             gsi_psn: Psn::new(0),
             rkey: random.u32() | 0x100,
             va: 0x7f00_0000_0000 + u64::from(random.below(1 << 16)) * 4096,
@@ -121,7 +120,8 @@ impl Script {
         let port = 0x8000 | u16::try_from(random.below(0x7fff)).unwrap_or_default();
         let route = Route { v6: false, vlan: None, flow_label: 0 };
         let transaction_id = random.u64();
-        Self { packets: Vec::new(), ends, now_ns: START_NS, route, port, transaction_id, pool }
+        let (packets, now_ns, identification) = (Vec::new(), START_NS, 0);
+        Self { packets, ends, now_ns, route, port, transaction_id, identification, pool }
     }
 
     fn end(&mut self, side: Side) -> &mut End {
@@ -153,12 +153,30 @@ impl Script {
     }
 
     pub(super) fn put(&mut self, draft: &Draft) {
-        self.put_bytes(draft.emit());
+        self.put_changed(draft, |_| ());
+    }
+
+    /// Puts a packet twice, as two mirrors show it.
+    pub(super) fn put_mirrored(&mut self, draft: &Draft) {
+        self.put(draft);
+        let copy = self.packets.last().map(|(_, bytes)| bytes.clone());
+        self.put_bytes(copy.unwrap_or_default());
     }
 
     /// Puts a packet with its bytes changed, from the IP header on; its ICRC is that of before.
     pub(super) fn put_changed(&mut self, draft: &Draft, change: impl FnOnce(&mut Vec<u8>)) {
-        let mut bytes = draft.emit();
+        // Each packet has an identification of its own, one that is sent again included.
+        self.identification = self.identification.wrapping_add(1);
+        let identification = self.identification;
+        let mut bytes = draft
+            .clone()
+            .with(|builder| {
+                if let Ip::V4(ip) = &mut builder.ip {
+                    ip.identification = identification;
+                    ip.checksum = ip.computed_checksum();
+                }
+            })
+            .emit();
         let link_len = draft.builder.ethernet.map_or(0, |ethernet| ethernet.header_len());
         let mut packet = bytes.split_off(link_len.min(bytes.len()));
         change(&mut packet);
@@ -168,8 +186,6 @@ impl Script {
 
     /// Any packet of the connection; the payload is `len` bytes.
     pub(super) fn draft(&mut self, from: Side, opcode: Opcode, psn: Psn, len: usize) -> Draft {
-        let end = self.end(from);
-        end.identification = end.identification.wrapping_add(1);
         let [end, peer] = [*self.end(from), *self.end(from.other())];
         let info = opcode.info();
         let answers = info.is_response();
@@ -189,7 +205,7 @@ impl Script {
         };
         let label = flow_label_from_cm_ports(self.port, LISTEN_PORT);
         let src_port = source_port_from_flow_label(label);
-        let ip = self.route.ip(&end.host, &peer.host, DATA_TRAFFIC_CLASS, end.identification);
+        let ip = self.route.ip(&end.host, &peer.host, DATA_TRAFFIC_CLASS, 0);
         let ethernet = self.route.ethernet(&end.host, &peer.host);
         let bth = Bth { mig_req: true, ..Bth::new(opcode, peer.qpn, psn) };
         let builder = FrameBuilder::new(Some(ethernet), ip, src_port, bth);
