@@ -28,6 +28,9 @@ pub(super) struct Sides<'a> {
     pub(super) memory_is_ours: bool,
 }
 
+/// Requests that are looked at for one answer.
+const NEWEST: usize = 4096;
+
 /// How far a message number lies after another.
 pub(super) fn msn_distance(after: Msn, before: Msn) -> i32 {
     Psn::new(after.get()).distance_from(Psn::new(before.get()))
@@ -218,13 +221,14 @@ impl<'a> Sides<'a> {
     fn kept_between(&self, from: usize, to: usize) -> usize {
         let executed = &self.own.executed;
         let start = executed.partition_point(|request| request.index <= from);
-        let between = executed.iter().skip(start).take_while(|request| request.index < to);
+        let newer = executed.iter().skip(start).take(NEWEST);
+        let between = newer.take_while(|request| request.index < to);
         between.filter(|request| !request.acknowledged).count()
     }
 
     /// The newest executed request that this PSN is of.
     fn original(&self, psn: Psn) -> Option<&Executed> {
-        let newest = self.own.executed.iter().rev().take(4096);
+        let newest = self.own.executed.iter().rev().take(NEWEST);
         newest.into_iter().find(|request| psn.is_within(request.first, request.last))
     }
 }

@@ -33,6 +33,9 @@ pub(super) struct Circumstances<'a> {
     pub(super) silent_from: usize,
 }
 
+/// Requests looked back over for one that asked for an ACK.
+const OWED: usize = 4096;
+
 /// How far an answer may lie behind the first request of a capture that begins between the two.
 const WINDOW: i32 = 1 << 16;
 
@@ -43,6 +46,8 @@ struct Walk<'a> {
     report: &'a mut StreamReport,
     /// The last captured answer that was one: where it is, and its PSN.
     last: Option<(usize, Psn)>,
+    /// The PSN of our last answer.
+    last_own: Option<Psn>,
 }
 
 /// Compares, and enters the findings into `report`.
@@ -58,7 +63,7 @@ pub(super) fn compare(mut sides: Sides<'_>, with: Circumstances<'_>, report: &mu
         sides.msn_base = msn_base(&sides);
         report.msn_base = sides.msn_base.get();
     }
-    Walk { sides, with, by_psn, report, last: None }.walk();
+    Walk { sides, with, by_psn, report, last: None, last_own: None }.walk();
 }
 
 /// By how much the captured MSNs are ahead of ours, by what most answers of the same PSN say.
@@ -101,6 +106,9 @@ impl Walk<'_> {
                     let (one, other) = self.step(index, answer, (at, own));
                     at += one;
                     own += other;
+                    if other > 0 {
+                        self.last_own = Some(self.sides.ours(answer).psn());
+                    }
                 }
                 (Some(index), None) => {
                     self.not_answered(index);
@@ -108,6 +116,7 @@ impl Walk<'_> {
                 }
                 (None, Some(answer)) => {
                     self.not_captured(answer);
+                    self.last_own = Some(self.sides.ours(answer).psn());
                     own += 1;
                 }
                 (None, None) => return,
@@ -194,6 +203,15 @@ impl Walk<'_> {
         is_new && self.is_true(index, theirs)
     }
 
+    /// Whether something up to this PSN asked for an ACK, and ours has not acknowledged it.
+    fn owes(&self, psn: Psn) -> bool {
+        let executed = self.sides.own.executed.iter().rev();
+        let up_to = executed.skip_while(|request| request.last.is_after(psn)).take(OWED);
+        let since =
+            up_to.take_while(|request| self.last_own.is_none_or(|own| request.last.is_after(own)));
+        since.into_iter().any(|request| request.acknowledged && request.asks)
+    }
+
     /// Whether a captured ACK says what held at its PSN.
     fn is_true(&self, index: usize, theirs: &Frame<'_>) -> bool {
         let Some(request) = self.by_psn.get(&theirs.psn()) else { return false };
@@ -249,7 +267,7 @@ impl Walk<'_> {
     fn not_answered(&mut self, index: usize) {
         let theirs = self.sides.theirs(index);
         self.report.compared += 1;
-        if self.may_acknowledge(index, &theirs) {
+        if self.may_acknowledge(index, &theirs) && !self.owes(theirs.psn()) {
             self.last = Some((index, theirs.psn()));
             let packet = Some(self.number(index));
             let request = self.by_psn.get(&theirs.psn()).map_or(0, |request| request.index);

@@ -29,6 +29,8 @@ pub(super) struct Executed {
     pub(super) index: usize,
     /// Answered by an acknowledgement, which may stand for others; a READ or atomic is not.
     pub(super) acknowledged: bool,
+    /// It asks for that.
+    pub(super) asks: bool,
 }
 
 /// All answers of a stream.

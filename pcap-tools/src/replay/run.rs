@@ -176,6 +176,7 @@ fn follow(
             msn: done.msn,
             index,
             acknowledged: frame.info().answer() == Answer::Acknowledge,
+            asks: frame.bth().ack_req,
         });
     }
     if fate != Fate::Executed {

@@ -240,7 +240,8 @@ impl<'a, P: Port> Session<'a, P> {
             sent.msn = sent.msn.next();
         }
         let acknowledged = frame.info().answer() == Answer::Acknowledge;
-        sent.own.executed.push(Executed { first, last, msn: sent.msn, index, acknowledged });
+        let (msn, asks) = (sent.msn, frame.bth().ack_req);
+        sent.own.executed.push(Executed { first, last, msn, index, acknowledged, asks });
     }
 
     fn put_on_wire(&mut self, bytes: &[u8], idle: &mut impl FnMut(&mut P, u64)) {

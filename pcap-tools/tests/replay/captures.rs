@@ -163,3 +163,26 @@ fn captures_of_others() {
     }
     assert_eq!((compared, delivered), (72, 67));
 }
+
+/// A made-up trace of many connections at once, among them responders that acknowledge several
+/// requests at a time, state credits, and set the migration bit.
+#[test]
+fn a_generated_trace() {
+    let file = std::env::temp_dir().join(format!("roce-replay-{}.pcapng", std::process::id()));
+    let made = std::process::Command::new(env!("CARGO_BIN_EXE_roce-pcap"))
+        .args(["gen", "--packets", "20000", "--seed", "11", "--output"])
+        .arg(&file)
+        .status()
+        .unwrap();
+    assert!(made.success());
+    let recording = Recording::read(Reader::open(&file).unwrap(), 1 << 28);
+    let report = Replay::new(recording, None).run(1 << 28).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let total = report.total();
+    assert_eq!(total.mismatches, 0, "{:?}", report.streams.iter().find_map(|s| s.mismatch.first()));
+    assert!(total.compared > 3000 && total.delivered > 3000, "{total:?}");
+    assert!(freedom(&report, Freedom::Coalescing) > 100, "{total:?}");
+    assert!(freedom(&report, Freedom::MigReq) > 100, "{total:?}");
+    // What is asked at the very end has no answer in the file.
+    assert!(total.unknown.keys().all(|why| *why == Unknown::CaptureEnds), "{total:?}");
+}

@@ -4,6 +4,7 @@
 mod captures;
 mod cli;
 mod cut;
+mod interface;
 mod mutations;
 mod random;
 mod support;

@@ -287,6 +287,21 @@ fn a_cut_request_is_not_sent() {
     }
 }
 
+/// Silence is no way of acknowledging several requests at once.
+#[test]
+fn a_silent_target_is_all_mismatches() {
+    let replay = Replay::new(record(&load("rxe-write")), None);
+    let mut wire = Box::new(LoopbackWire::<64>::new());
+    let [mut here, _there] = wire.ends([HERE, THERE]);
+    let mut options = SendOptions::new(Target::default());
+    options.speed = Speed::Max;
+    options.timeout = Duration::from_millis(20);
+    let link = |_| Some((THERE, VlanStack::EMPTY));
+    let report = replay.send(&mut here, link, |_, _| {}, &options).unwrap();
+    assert_eq!((report.wire.unwrap().sent, report.wire.unwrap().timeouts), (48, 1));
+    assert_eq!((report.total().compared, report.total().mismatches), (16, 16));
+}
+
 #[test]
 fn what_cannot_be_sent_is_said() {
     let mut wire = Box::new(LoopbackWire::<1>::new());
