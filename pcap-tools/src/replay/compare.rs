@@ -162,8 +162,10 @@ impl Walk<'_> {
             self.differs(index, answer, judged);
             return (1, 1);
         }
-        let fits =
-            |index: usize, answer: &OwnAnswer| self.sides.compare(index, answer).fields.is_empty();
+        let fits = |index: usize, answer: &OwnAnswer| {
+            self.sides.theirs(index).psn() == self.sides.ours(answer).psn()
+                && self.sides.compare(index, answer).fields.is_empty()
+        };
         let later_ours = self.sides.own.answers.iter().skip(at.1).take(AHEAD);
         let skip_ours = later_ours.into_iter().position(|answer| fits(index, answer));
         let later_theirs = self.sides.stream.answers.iter().skip(at.0).take(AHEAD);

@@ -64,6 +64,9 @@ pub(super) struct Fates {
 /// How many executed requests back a NAK may show one to have been lost.
 const REWIND: usize = 4096;
 
+/// Answers among which one to a request whose ICRC is mistaken is looked for.
+const SOON: usize = 256;
+
 /// PSNs that a request takes.
 pub(super) fn psns(frame: &Frame<'_>, mtu: PathMtu) -> u32 {
     match frame.reth() {
@@ -155,7 +158,8 @@ impl Walk<'_> {
         let answers = &self.stream.answers;
         let mut answer = 0;
         let mut at = 0;
-        let mut rewinds = answers.len();
+        // So that no capture makes this long: each request is looked at a few times.
+        let mut budget = 8 * self.fates.len();
         loop {
             let request = self.stream.requests.get(at).copied();
             let next = answers.get(answer).copied();
@@ -167,10 +171,10 @@ impl Walk<'_> {
                 (_, Some(index)) => {
                     answer += 1;
                     if !sees_all
-                        && rewinds > 0
+                        && budget > 0
                         && let Some(back) = self.lost_before(index)
                     {
-                        rewinds -= 1;
+                        budget = budget.saturating_sub(at - back);
                         at = back + 1;
                     }
                 }
@@ -242,7 +246,7 @@ impl Walk<'_> {
     /// Whether the answers show that a request with this PSN was taken.
     fn is_answered(&self, psn: Psn, index: usize) -> bool {
         let from = self.stream.answers.partition_point(|answer| *answer < index);
-        let later = self.stream.answers[from..].iter().take(REWIND);
+        let later = self.stream.answers[from..].iter().take(SOON);
         later.map(|answer| self.recording.frame(*answer)).any(|frame| {
             let kind = frame.aeth().map(|aeth| aeth.syndrome.kind());
             frame.psn() == psn && kind != Some(AethKind::Nak(NakCode::PsnSequenceError))

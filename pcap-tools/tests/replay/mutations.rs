@@ -68,12 +68,13 @@ fn applies(name: &str, packet: &Owned) -> bool {
         || !(name.contains("MSN") || name.contains("syndrome") || name.contains("ACK"))
 }
 
-/// First, middle and last answer of every capture, changed in each way.
+/// First, middle and last answer of every capture (of its first 400 packets), changed in each way.
 #[test]
 fn a_changed_answer_is_noticed() {
     let mut tried = 0;
     for name in CAPTURES {
-        let packets = load(name);
+        let mut packets = load(name);
+        packets.truncate(400);
         let all = answers(&packets);
         for (what, change) in CHANGES {
             for at in [all[0], all[all.len() / 2], all[all.len() - 1]] {
