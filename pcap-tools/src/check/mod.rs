@@ -27,7 +27,7 @@ mod judge;
 mod kept;
 mod keys;
 mod opcode;
-mod output;
+pub mod output;
 mod packet;
 mod pause;
 pub mod pipeline;

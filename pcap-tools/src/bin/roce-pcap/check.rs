@@ -8,6 +8,7 @@ use std::thread;
 
 use clap::ValueEnum;
 use roce_pcap::capture::{Batch, FileError};
+use roce_pcap::check::output::{Junit, Sarif};
 use roce_pcap::check::pipeline::{self, Judged};
 use roce_pcap::check::{Checker, Counts, Finding, Profile, Rule, Severity, Summary, Verdict};
 
@@ -18,15 +19,18 @@ use crate::{Outcome, profile};
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
-    /// Output: text, or jsonl (one JSON object a finding, the last line the summary)
+    /// Output
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Also show what the capture cannot tell (jsonl always has it)
+    /// Also show what the capture cannot tell (text and github; the others always have it)
     #[arg(long)]
     unknown: bool,
     /// The least severity of a broken rule that makes the exit status 1
     #[arg(long, value_enum, default_value_t = FailOn::Error)]
     fail_on: FailOn,
+    /// Rules whose findings are passed over, by identifier
+    #[arg(long, value_name = "RULE", value_delimiter = ',', value_parser = rule)]
+    ignore: Vec<Rule>,
     /// What is known of the devices: irdma, mlx5, rockhopper, rxe, strict, or a file of your own
     #[arg(long, value_name = "NAME|FILE", value_parser = profile::parse)]
     profile: Option<Profile>,
@@ -37,8 +41,16 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
+    /// One line a finding, then the counts
     Text,
+    /// One JSON object a finding, the last line the summary
     Jsonl,
+    /// JUnit XML: a suite a capture, a test case a rule
+    Junit,
+    /// SARIF 2.1.0, for code scanning
+    Sarif,
+    /// Annotations of a GitHub action, then the counts
+    Github,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -58,25 +70,34 @@ impl FailOn {
     }
 }
 
+fn rule(id: &str) -> Result<Rule, String> {
+    Rule::from_id(id).ok_or_else(|| "no such rule; `roce-pcap explain` lists them".to_owned())
+}
+
 pub(crate) fn run(args: &Args, out: &mut (impl Write + Send)) -> io::Result<Outcome> {
     let mut total = Summary::default();
     let mut rules = vec![Counts::default(); Rule::ALL.len()];
+    let mut output = Output::start(args.format, out)?;
     let mut unusable = false;
-    let mut violated = false;
     for mut capture in input::open(&args.input) {
-        let checker = judge(args, &mut capture, &mut unusable, out)?;
+        let (checker, whole) = judge(args, &mut capture, &mut output, out)?;
+        unusable |= !whole;
         total.add(&checker.summary());
-        for ((rule, counts), sum) in checker.rules().into_iter().zip(&mut rules) {
+        for ((_, counts), sum) in checker.rules().into_iter().zip(&mut rules) {
             sum.pass += counts.pass;
             sum.fail += counts.fail;
             sum.unknown += counts.unknown;
-            violated |= counts.fail > 0 && rule.severity() >= args.fail_on.severity();
         }
     }
-    match args.format {
-        Format::Jsonl => total.write_json(out)?,
-        Format::Text => write_summary(&total, &rules, out)?,
+    match output {
+        Output::Jsonl => total.write_json(out)?,
+        Output::Text | Output::Github => write_summary(&total, &rules, out)?,
+        Output::Junit(junit) => junit.write(out)?,
+        Output::Sarif(sarif) => sarif.end(!unusable, out)?,
     }
+    let violated = Rule::ALL.iter().zip(&rules).any(|(rule, counts)| {
+        counts.fail > 0 && rule.severity() >= args.fail_on.severity() && !args.ignore.contains(rule)
+    });
     Ok(match (unusable, violated) {
         (true, _) => Outcome::Unusable,
         (false, true) => Outcome::Findings,
@@ -84,17 +105,19 @@ pub(crate) fn run(args: &Args, out: &mut (impl Write + Send)) -> io::Result<Outc
     })
 }
 
-/// Judges one capture and writes its findings as they arise.
+/// Judges one capture and writes its findings as they arise. Says whether it was whole.
 fn judge(
     args: &Args,
     capture: &mut Capture,
-    unusable: &mut bool,
+    output: &mut Output,
     out: &mut (impl Write + Send),
-) -> io::Result<Checker> {
+) -> io::Result<(Checker, bool)> {
     let mut checker = Checker::with_profile(args.profile.clone().unwrap_or_default());
     let cores = || thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let jobs = args.jobs.unwrap_or_else(cores);
     let live = capture.is_live();
+    let name = capture.name().into_owned();
+    output.start_capture(&name);
     let files = Files::default();
     let fill = |batch: &mut Batch| {
         let filled = capture.fill(batch)?;
@@ -103,15 +126,25 @@ fn judge(
         }
         Ok(filled)
     };
+    let mut whole = true;
+    let mut write_all = |findings: &[Finding], out: &mut _| {
+        findings
+            .iter()
+            .filter(|finding| !args.ignore.contains(&finding.rule))
+            .filter(|finding| finding.verdict == Verdict::Fail || args.shows_unknown())
+            .try_for_each(|finding| {
+                output.finding(&name, files.of(finding.packet).as_deref(), finding, out)
+            })
+    };
     let mut written = Ok(());
     let each = |judged: Judged<'_, FileError>| {
         let result = match judged {
-            Judged::Packet(_, findings) => write_findings(args, &files, findings, out),
+            Judged::Packet(_, findings) => write_all(findings, out),
             Judged::Pause if live => out.flush(),
             Judged::Pause => Ok(()),
             Judged::Error(error) => {
+                whole = false;
                 input::complain(&error.path.display().to_string(), &error.error);
-                *unusable = true;
                 out.flush()
             }
         };
@@ -125,8 +158,77 @@ fn judge(
     };
     pipeline::judge(fill, &mut checker, jobs, each);
     written?;
-    write_findings(args, &files, checker.finish(), out)?;
-    Ok(checker)
+    write_all(checker.finish(), out)?;
+    output.end_capture(&checker, whole);
+    Ok((checker, whole))
+}
+
+impl Args {
+    /// Whether findings of what the capture cannot tell are written.
+    fn shows_unknown(&self) -> bool {
+        self.unknown || !matches!(self.format, Format::Text | Format::Github)
+    }
+}
+
+/// Where findings go.
+enum Output {
+    Text,
+    Jsonl,
+    Junit(Junit),
+    Sarif(Sarif),
+    Github,
+}
+
+impl Output {
+    fn start(format: Format, out: &mut impl Write) -> io::Result<Self> {
+        Ok(match format {
+            Format::Text => Self::Text,
+            Format::Jsonl => Self::Jsonl,
+            Format::Junit => Self::Junit(Junit::default()),
+            Format::Sarif => Self::Sarif(Sarif::start(out)?),
+            Format::Github => Self::Github,
+        })
+    }
+
+    fn start_capture(&mut self, name: &str) {
+        if let Self::Junit(junit) = self {
+            junit.start(name);
+        }
+    }
+
+    /// A finding of the capture of that name; `file` where output must say which file it is in.
+    fn finding(
+        &mut self,
+        name: &str,
+        file: Option<&str>,
+        finding: &Finding,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
+        match self {
+            Self::Jsonl => finding.write_json(file, out),
+            Self::Github => finding.write_github(file.unwrap_or(name), out),
+            Self::Sarif(sarif) => sarif.finding(file.unwrap_or(name), finding, out),
+            Self::Junit(junit) => {
+                junit.finding(file.filter(|file| *file != name), finding);
+                Ok(())
+            }
+            Self::Text => {
+                if let Some(file) = file {
+                    write!(out, "{file}: ")?;
+                }
+                writeln!(out, "{finding}")
+            }
+        }
+    }
+
+    fn end_capture(&mut self, checker: &Checker, whole: bool) {
+        if let Self::Junit(junit) = self {
+            if !whole {
+                junit.error("the capture could not be read to its end".to_owned());
+            }
+            junit.end(checker.rules());
+        }
+    }
 }
 
 /// The files of a capture, where output must name them, by the numbers of their first packets.
@@ -148,28 +250,6 @@ impl Files {
         let files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         files.iter().rev().find(|(first, _)| *first <= packet).map(|(_, file)| file.clone())
     }
-}
-
-fn write_findings(
-    args: &Args,
-    files: &Files,
-    findings: &[Finding],
-    out: &mut impl Write,
-) -> io::Result<()> {
-    for finding in findings {
-        let file = files.of(finding.packet);
-        match args.format {
-            Format::Jsonl => finding.write_json(file.as_deref(), out)?,
-            Format::Text if finding.verdict == Verdict::Fail || args.unknown => {
-                if let Some(file) = file {
-                    write!(out, "{file}: ")?;
-                }
-                writeln!(out, "{finding}")?;
-            }
-            Format::Text => {}
-        }
-    }
-    Ok(())
 }
 
 fn write_summary(total: &Summary, rules: &[Counts], out: &mut impl Write) -> io::Result<()> {

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::report::{Finding, Summary};
+use super::super::report::{Finding, Summary};
 use crate::json::{Object, Seconds};
 
 impl Finding {
