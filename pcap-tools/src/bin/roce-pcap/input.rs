@@ -26,6 +26,8 @@ use roce_pcap::capture::{Batch, CaptureError, FileError, FileSet, Follow, Reader
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
+use crate::progress::Bar;
+
 /// Where the packets come from.
 #[derive(clap::Args)]
 pub(crate) struct Input {
@@ -76,7 +78,8 @@ pub(crate) fn open(input: &Input) -> impl Iterator<Item = Capture> {
             (packets, _) => packets,
         };
         let path = paths.first().cloned().unwrap_or_default();
-        Capture { path, packets, many, live }
+        let bar = Bar::new(&path);
+        Capture { path, packets, many, live, bar }
     })
 }
 
@@ -86,7 +89,8 @@ pub(crate) fn open_path(path: &Path) -> Capture {
         true => Packets::Stdin(None),
         false => Packets::Files(FileSet::single(path)),
     };
-    Capture { path: path.to_owned(), packets, many: false, live: is_stdin(path) }
+    let (many, live) = (false, is_stdin(path));
+    Capture { path: path.to_owned(), packets, many, live, bar: Bar::new(path) }
 }
 
 /// An interrupt ends what we wait for, not us: the summary is still to be written. Whoever
@@ -108,6 +112,7 @@ pub(crate) struct Capture {
     packets: Packets,
     many: bool,
     live: bool,
+    bar: Bar,
 }
 
 enum Packets {
@@ -153,6 +158,15 @@ impl Capture {
     /// Fills `batch` with the packets that come next; 0 at the end. An error comes once; what is
     /// still readable comes after it.
     pub(crate) fn fill(&mut self, batch: &mut Batch) -> Result<usize, FileError> {
+        let filled = self.next(batch);
+        match batch.packets().last() {
+            Some(packet) if filled.is_ok() => self.bar.advance(packet.number, packet.offset),
+            _ => self.bar.clear(),
+        }
+        filled
+    }
+
+    fn next(&mut self, batch: &mut Batch) -> Result<usize, FileError> {
         let result = match &mut self.packets {
             Packets::Files(set) => return set.fill(batch),
             Packets::Failed(error) => return error.take().map_or(Ok(0), Err),

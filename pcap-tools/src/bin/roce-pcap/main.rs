@@ -2,19 +2,23 @@
 
 mod annotate;
 mod check;
+mod completions;
 mod decode;
 mod explain;
 mod generate;
 mod input;
+mod man;
 mod output;
 mod profile;
+mod progress;
 mod replay;
 mod rewrite;
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use anstream::{AutoStream, ColorChoice};
+use clap::{Parser, Subcommand, ValueEnum};
 
 /// Decode and judge RoCEv2 captures (pcap and pcapng).
 ///
@@ -25,6 +29,9 @@ use clap::{Parser, Subcommand};
 struct Cli {
     #[command(subcommand)]
     command: Command,
+    /// When to use colours; auto is on a terminal, unless NO_COLOR is set
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    color: Color,
 }
 
 #[derive(Subcommand)]
@@ -43,6 +50,28 @@ enum Command {
     Rewrite(rewrite::Args),
     /// Put the requests of a capture to our responder and compare its answers with the captured ones
     Replay(replay::Args),
+    /// Print the completions for a shell
+    Completions(completions::Args),
+    /// Print the manual page of a command, or write all pages to a folder
+    Man(man::Args),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+impl Color {
+    /// Whether standard output is to have colours.
+    fn is_wanted(self) -> bool {
+        match self {
+            Self::Auto => AutoStream::choice(&io::stdout()) != ColorChoice::Never,
+            Self::Always => true,
+            Self::Never => false,
+        }
+    }
 }
 
 /// How a run ended.
@@ -56,13 +85,15 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let mut out = BufWriter::with_capacity(64 * 1024, io::stdout());
     let outcome = match cli.command {
-        Command::Decode(args) => decode::run(&args, false, &mut out),
+        Command::Decode(args) => decode::run(&args, cli.color.is_wanted(), &mut out),
         Command::Check(args) => check::run(&args, &mut out),
         Command::Explain(args) => explain::run(&args, &mut out),
         Command::Annotate(args) => annotate::run(&args),
         Command::Rewrite(args) => rewrite::run(&args),
         Command::Replay(args) => replay::run(&args, &mut out),
         Command::Gen(args) => generate::run(&args, &mut out),
+        Command::Completions(args) => completions::run(&args, &mut out),
+        Command::Man(args) => man::run(&args, &mut out),
     };
     match outcome.and_then(|outcome| out.flush().map(|()| outcome)) {
         Ok(Outcome::Clean) => ExitCode::SUCCESS,
