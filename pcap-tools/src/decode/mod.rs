@@ -7,11 +7,13 @@ mod csv;
 mod line;
 mod object;
 mod paint;
+mod schema;
 mod tree;
 
 use std::io::{self, Write};
 
 pub use columns::Columns;
+pub use schema::write_schema;
 
 use crate::capture::Packet;
 use crate::dissect::Dissected;

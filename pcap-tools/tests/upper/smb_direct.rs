@@ -62,7 +62,7 @@ fn messages_are_named_on_a_connection_to_port_445() {
             "SMB Direct credits granted=256",
         ]
     );
-    assert_eq!(decoded[4]["smb2.msg_id"], 7);
+    assert_eq!(decoded[4]["smb2.msg_id"], "0x0000000000000007");
 }
 
 #[test]

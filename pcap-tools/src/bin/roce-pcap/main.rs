@@ -13,6 +13,7 @@ mod profile;
 mod progress;
 mod replay;
 mod rewrite;
+mod schema;
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
@@ -50,6 +51,8 @@ enum Command {
     Rewrite(rewrite::Args),
     /// Put the requests of a capture to our responder and compare its answers with the captured ones
     Replay(replay::Args),
+    /// Print the JSON Schema of a command's output
+    Schema(schema::Args),
     /// Print the completions for a shell
     Completions(completions::Args),
     /// Print the manual page of a command, or write all pages to a folder
@@ -92,6 +95,7 @@ fn main() -> ExitCode {
         Command::Rewrite(args) => rewrite::run(&args),
         Command::Replay(args) => replay::run(&args, &mut out),
         Command::Gen(args) => generate::run(&args, &mut out),
+        Command::Schema(args) => schema::run(&args, &mut out),
         Command::Completions(args) => completions::run(&args, &mut out),
         Command::Man(args) => man::run(&args, &mut out),
     };

@@ -128,6 +128,6 @@ pub(in crate::field) static SMB_DIRECT: &[Field] = &[
         let smb2 = smb2(m)?;
         smb2.is_response.then(|| id(smb2.status, 8))
     }),
-    field!(SmbDirect: "smb2.msg_id", "SMB2 message ID", Number, m =>
-        Some(number(smb2(m)?.message_id))),
+    field!(SmbDirect: "smb2.msg_id", "SMB2 message ID", Key, m =>
+        Some(Value::Key(smb2(m)?.message_id, 16))),
 ];
