@@ -1,6 +1,7 @@
 //! Capture files in every shape: written by hand here, by our writer, and damaged.
 
 use std::io::Read;
+use std::process::Command;
 
 use pcap_file::pcap::PcapReader;
 use pcap_file::pcapng::{Block, PcapNgReader};
@@ -514,6 +515,78 @@ fn real_captures_read_as_pcap_file_reads_them() {
         files += 1;
     }
     assert_eq!(files, 15);
+}
+
+/// Wireshark's tool, or a note that it is not here.
+fn convert(command: &mut Command) -> bool {
+    match command.output() {
+        Ok(output) => {
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            true
+        }
+        Err(error) => {
+            println!("passed over: {command:?}: {error}");
+            false
+        }
+    }
+}
+
+#[test]
+fn what_editcap_converts_reads_the_same() {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/captures/rxe-cm.pcap");
+    let (expected, _) = read(&std::fs::read(source).unwrap());
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("converted");
+    // `modpcap` is what patched libpcaps wrote.
+    for format in ["pcap", "nsecpcap", "modpcap", "pcapng"] {
+        if !convert(Command::new("editcap").args(["-F", format, source]).arg(&path)) {
+            return;
+        }
+        let (mut packets, error) = read(&std::fs::read(&path).unwrap());
+        assert!(error.is_none(), "{format}: {error:?}");
+        // Nobody stated a direction, but modpcap has no way to leave it out.
+        packets.iter_mut().for_each(|packet| packet.direction = None);
+        assert!(packets == expected, "{format}");
+    }
+}
+
+/// Case 76, as mergecap makes it: interfaces of two link types in one file.
+#[test]
+fn what_mergecap_merges_keeps_its_link_types() {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/captures/rxe-cm.pcap");
+    let (ethernet, _) = read(&std::fs::read(source).unwrap());
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (raw, merged) = (folder.join("raw.pcap"), folder.join("merged.pcapng"));
+    let mut file = File::pcap(false, false, 262_144);
+    // Headers of another link type: 101, least significant byte first.
+    file.bytes[20] = 101;
+    for packet in &ethernet {
+        let time = packet.timestamp_ns.unwrap() / 1000;
+        let [seconds, fraction] = [time / 1_000_000, time % 1_000_000];
+        let [seconds, fraction] = [seconds, fraction].map(|it| u32::try_from(it).unwrap());
+        let ip = &packet.data[14..];
+        file.pcap_packet(seconds, fraction, u32::try_from(ip.len()).unwrap(), ip);
+    }
+    std::fs::write(&raw, &file.bytes).unwrap();
+    if !convert(Command::new("mergecap").arg("-w").arg(&merged).arg(source).arg(&raw)) {
+        return;
+    }
+    let (packets, error) = read(&std::fs::read(&merged).unwrap());
+    assert!(error.is_none(), "{error:?}");
+    assert_eq!(packets.len(), 2 * ethernet.len());
+    for (link, from) in [(LinkType::ETHERNET, 0), (LinkType::RAW, 14)] {
+        let of_link = packets.iter().filter(|packet| packet.link == Some(link));
+        assert!(
+            of_link
+                .clone()
+                .map(|packet| &packet.data[..])
+                .eq(ethernet.iter().map(|packet| &packet.data[from..]))
+        );
+        assert!(
+            of_link
+                .map(|packet| packet.timestamp_ns)
+                .eq(ethernet.iter().map(|packet| packet.timestamp_ns))
+        );
+    }
 }
 
 proptest! {

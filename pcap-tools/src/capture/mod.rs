@@ -1,7 +1,8 @@
 //! Reading and writing capture files: pcap and pcapng.
 //!
-//! [`Reader`] streams: it holds one packet at a time and lends it. A file that is cut or damaged
-//! gives everything up to there, then one error that says where, then nothing.
+//! [`Reader`] streams one file, packed or not: it lends one packet at a time, or fills a
+//! [`Batch`]. A file that is cut or damaged gives everything up to there, then one error that says
+//! where, then nothing. [`FileSet`] is a capture in several files, or one still being written.
 //!
 //! The reader is our own because the `pcap-file` crate (3.0.0-rc.3) does not tell the formats
 //! apart, stays for ever on a packet of an undeclared interface or on an interface name that is
