@@ -50,6 +50,10 @@ enum Command {
     /// Copy captures with addresses masked, payload left out, copies dropped, ICRCs made right; merge
     Rewrite(rewrite::Args),
     /// Put the requests of a capture to our responder and compare its answers with the captured ones
+    ///
+    /// In process and without privilege, or with --port out of an interface to a responder elsewhere.
+    /// A difference is permitted and named, or unknown, or a mismatch (exit status 1). Several files
+    /// are taken for one capture, in the order given. --plan shows what is learned.
     Replay(replay::Args),
     /// Print the JSON Schema of a command's output
     Schema(schema::Args),
