@@ -66,7 +66,7 @@ fn plain_len(path: &Path) -> Option<u64> {
     let mut magic = [0; 2];
     File::open(path).ok()?.read_exact(&mut magic).ok()?;
     let is_packed = matches!(magic, [0x1f, 0x8b] | [0x28, 0xb5]);
-    (!is_packed).then(|| data.len())
+    (!is_packed).then_some(data.len())
 }
 
 /// `[=======>      ]  43 %  1200000 packets, 310 MiB/s`
