@@ -2,7 +2,7 @@
 # Every check of this repository, by name; CI runs it without an argument.
 #
 #   ./ci.sh [VERB...]      VERB: fmt lint test no-std panic-free size firmware capi
-#                                fuzz bench interop all extended
+#                                fuzz bench bench-pcap interop all extended
 #
 # `all` is the default and runs the first eleven in 40 minutes or less on two cores; `extended` is
 # what takes too long for every commit. Each verb installs the system packages it needs (apt, as
@@ -184,6 +184,8 @@ packages_for() {
     capi) packages gcc g++ libc6-dev binutils gcc-arm-none-eabi qemu-system-arm ;;
     # libFuzzer is C++.
     fuzz) packages g++ python3 ;;
+    # Who is to be outrun.
+    bench-pcap) packages tshark python3 ;;
     # A Linux guest with rdma_rxe, its initramfs, what runs in it, and who checks the captures.
     interop)
         packages qemu-system-x86 busybox-static kmod cpio iproute2 ethtool nftables tcpdump tshark \
@@ -551,6 +553,14 @@ bench() {
     }
 }
 
+# ---- bench-pcap --------------------------------------------------------------------------------
+
+# Beside tshark, which takes half a minute a round: not among `all`.
+verb_bench-pcap() {
+    packages_for bench-pcap
+    step "bench-pcap: a million packets, beside tshark" tests/bench-pcap/run
+}
+
 # ---- interop -----------------------------------------------------------------------------------
 
 verb_interop() {
@@ -582,6 +592,7 @@ verb_extended() {
     step "extended: AddressSanitizer" sanitized_tests
     fuzz_seconds=600
     verb_fuzz
+    verb_bench-pcap
     verb_interop
 }
 
@@ -616,7 +627,7 @@ main() {
     for verb in "${verbs[@]}"; do
         declare -F "verb_$verb" >/dev/null ||
             die "no verb '$verb'; there are: fmt lint test no-std panic-free size firmware" \
-                "capi fuzz bench interop all extended"
+                "capi fuzz bench bench-pcap interop all extended"
     done
     command -v cargo >/dev/null ||
         die "cargo is not in PATH: install stable Rust with rustup (https://rustup.rs) first"
