@@ -31,6 +31,7 @@ pub mod capture;
 pub mod check;
 pub mod connection;
 pub mod decode;
+pub mod diff;
 pub mod dissect;
 pub mod field;
 pub mod filter;

@@ -2,6 +2,7 @@
 //! and by the checker.
 
 mod annotate;
+mod diff;
 mod golden;
 mod mix;
 mod rewrite;

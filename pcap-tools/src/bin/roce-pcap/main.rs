@@ -4,6 +4,7 @@ mod annotate;
 mod check;
 mod completions;
 mod decode;
+mod diff;
 mod explain;
 mod generate;
 mod input;
@@ -45,6 +46,8 @@ enum Command {
     Explain(explain::Args),
     /// Copy a capture with the findings as packet comments, for Wireshark
     Annotate(annotate::Args),
+    /// Compare two captures of the same traffic: losses, changes, marks, delay
+    Diff(diff::Args),
     /// Make up traces: clean ones of any size, and golden ones of every error path
     Gen(generate::Args),
     /// Copy captures with addresses masked, payload left out, copies dropped, ICRCs made right; merge
@@ -98,6 +101,7 @@ fn main() -> ExitCode {
         Command::Annotate(args) => annotate::run(&args),
         Command::Rewrite(args) => rewrite::run(&args),
         Command::Replay(args) => replay::run(&args, &mut out),
+        Command::Diff(args) => diff::run(&args, &mut out),
         Command::Gen(args) => generate::run(&args, &mut out),
         Command::Schema(args) => schema::run(&args, &mut out),
         Command::Completions(args) => completions::run(&args, &mut out),

@@ -100,7 +100,7 @@ traces! {
         |s| { let d = send(s); s.put(&d); let a = s.ack(Passive).len(4); s.put(&a); };
     "read-request-with-payload", "a READ request that carries data", [PayloadLength Fail 1],
         |s| { let d = s.read(Active, 64).len(64); s.put(&d); let a = s.read_answers(Passive, d.builder.bth.psn, 64); s.put_all(&a); };
-    "middle-not-mtu", "a Middle of 1000 bytes", [PayloadLength Fail 2, PayloadMtu Fail 2, RcRefused Fail 4],
+    "middle-not-mtu", "a Middle of 1000 bytes", [PayloadLength Fail 2, PayloadMtu Fail 2, RcRefused Unknown 4],
         |s| {
             let mut m = s.message(Active, Operation::Send, 3000);
             m[1] = m[1].clone().len(1000);
@@ -108,7 +108,7 @@ traces! {
             let a = s.nak(Passive, 0x61, m[1].builder.bth.psn, 1);
             s.put(&a);
         };
-    "empty-last", "a Last without payload", [PayloadLength Fail 2, RcRefused Fail 3],
+    "empty-last", "a Last without payload", [PayloadLength Fail 2, RcRefused Unknown 3],
         |s| {
             let mut m = s.message(Active, Operation::Send, 2048);
             m[1] = m[1].clone().len(0);
@@ -116,9 +116,9 @@ traces! {
             let a = s.nak(Passive, 0x61, m[1].builder.bth.psn, 1);
             s.put(&a);
         };
-    "only-above-4096", "an Only longer than the largest path MTU", [PayloadLength Fail 1, PayloadMtu Fail 1, RcRefused Fail 2],
+    "only-above-4096", "an Only longer than the largest path MTU", [PayloadLength Fail 1, PayloadMtu Fail 1, RcRefused Unknown 2],
         |s| { let d = send(s).len(4100); s.put(&d); let a = s.nak(Passive, 0x61, d.builder.bth.psn, 1); s.put(&a); };
-    "atomic-write-of-4", "an ATOMIC WRITE of four bytes", [PayloadLength Fail 1, RcRefused Fail 2],
+    "atomic-write-of-4", "an ATOMIC WRITE of four bytes", [PayloadLength Fail 1, RcRefused Unknown 2],
         |s| { let d = s.request(Active, Opcode::RC_ATOMIC_WRITE, 4); s.put(&d); let a = s.nak(Passive, 0x61, d.builder.bth.psn, 1); s.put(&a); };
     "message-above-2-31", "a READ of 2^31 + 1 bytes", [RethDmaLen Fail 1],
         |s| {

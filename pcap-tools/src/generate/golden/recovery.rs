@@ -94,7 +94,7 @@ traces! {
             let answers = s.read_answers(Passive, psn.add(1), 1976);
             s.put_all(&answers);
         };
-    "rnr-retry", "no receive is posted: an RNR NAK, the wait it asks for, and the request again", [RcRnr Fail 2],
+    "rnr-retry", "no receive is posted: an RNR NAK, the wait it asks for, and the request again", [RcRnr Unknown 2],
         |s| {
             let send = s.request(Active, Opcode::RC_SEND_ONLY, 64);
             s.put(&send);
@@ -105,7 +105,7 @@ traces! {
             let ack = s.ack(Passive);
             s.put(&ack);
         };
-    "rnr-exhausted", "no receive is ever posted: after eight RNR NAKs the sender gives up", [RcRnr Fail 2, RcRnr Fail 4, RcRnr Fail 6, RcRnr Fail 8, RcRnr Fail 10, RcRnr Fail 12, RcRnr Fail 14, RcRnr Fail 16],
+    "rnr-exhausted", "no receive is ever posted: after eight RNR NAKs the sender gives up", [RcRnr Unknown 2, RcRnr Unknown 4, RcRnr Unknown 6, RcRnr Unknown 8, RcRnr Unknown 10, RcRnr Unknown 12, RcRnr Unknown 14, RcRnr Unknown 16],
         |s| {
             let send = s.request(Active, Opcode::RC_SEND_ONLY, 64);
             for _ in 0..8 {
@@ -123,7 +123,7 @@ traces! {
                 s.wait_us(TIMEOUT_US);
             }
         };
-    "rnr-too-soon", "the request comes again before the RNR timer has run out", [RcRnr Fail 2, RcRnrTimer Fail 3],
+    "rnr-too-soon", "the request comes again before the RNR timer has run out", [RcRnr Unknown 2, RcRnrTimer Fail 3],
         |s| {
             let send = s.request(Active, Opcode::RC_SEND_ONLY, 64);
             s.put(&send);
@@ -143,17 +143,17 @@ traces! {
             let ack = s.ack(Passive);
             s.put(&ack);
         };
-    "refused-invalid-request", "a request is refused: invalid (0x61)", [RcRefused Fail 2],
+    "refused-invalid-request", "a request is refused: invalid (0x61)", [RcRefused Unknown 2],
         |s| refused(s, 0x61, Opcode::RC_RDMA_WRITE_ONLY);
-    "refused-access", "a request is refused: remote access error (0x62)", [RcRefused Fail 2],
+    "refused-access", "a request is refused: remote access error (0x62)", [RcRefused Unknown 2],
         |s| refused(s, 0x62, Opcode::RC_RDMA_WRITE_ONLY);
-    "refused-atomic-access", "an atomic is refused, by an acknowledgement and not by an ATOMIC one", [RcRefused Fail 2],
+    "refused-atomic-access", "an atomic is refused, by an acknowledgement and not by an ATOMIC one", [RcRefused Unknown 2],
         |s| refused(s, 0x62, Opcode::RC_FETCH_ADD);
-    "refused-operational", "a request is refused: remote operational error (0x63)", [RcRefused Fail 2],
+    "refused-operational", "a request is refused: remote operational error (0x63)", [RcRefused Unknown 2],
         |s| refused(s, 0x63, Opcode::RC_SEND_ONLY);
-    "refused-rd-request", "a request of RC is refused by a code of RD (0x64)", [RcRefused Fail 2],
+    "refused-rd-request", "a request of RC is refused by a code of RD (0x64)", [RcRefused Unknown 2],
         |s| refused(s, 0x64, Opcode::RC_SEND_ONLY);
-    "traffic-after-fatal-nak", "the responder goes on as if it had not refused a request for good", [RcRefused Fail 2, RcAfterNak Fail 4, RcAfterNak Fail 6, RcAfterNak Fail 8],
+    "traffic-after-fatal-nak", "the responder goes on as if it had not refused a request for good", [RcRefused Unknown 2, RcAfterNak Fail 4, RcAfterNak Fail 6, RcAfterNak Fail 8],
         |s| { refused(s, 0x62, Opcode::RC_RDMA_WRITE_ONLY); s.sends(Active, 3); };
     "mirror-copies", "every packet twice, as merged mirrors show them", [RcPsnDuplicate Unknown 2],
         |s| for _ in 0..3 {
@@ -181,7 +181,7 @@ traces! {
                 s.wait_us(TIMEOUT_US);
             }
         };
-    "rnr-to-read", "an RNR NAK to a READ, which needs no receive", [RcRnrOperation Unknown 2, RcRnr Fail 2],
+    "rnr-to-read", "an RNR NAK to a READ, which needs no receive", [RcRnrOperation Unknown 2, RcRnr Unknown 2],
         |s| {
             let read = s.read(Active, 64);
             s.put(&read);
