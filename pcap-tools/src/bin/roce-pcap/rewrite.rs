@@ -28,7 +28,7 @@ pub(crate) struct Args {
     to_pcap: bool,
     /// Replace MAC and IP addresses, and those in the connection manager's messages; prefixes are
     /// kept. The same key gives the same addresses; without one, nobody knows it
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", num_args = 0..=1, require_equals = true)]
     mask_addresses: Option<Option<String>>,
     /// Payload bytes become zero
     #[arg(long, conflicts_with = "strip_payload")]
