@@ -33,6 +33,8 @@ pub mod connection;
 pub mod decode;
 pub mod diff;
 pub mod dissect;
+#[cfg(feature = "export")]
+pub mod export;
 pub mod field;
 pub mod filter;
 pub mod generate;

@@ -9,7 +9,7 @@ use roce_codec::icrc::{IcrcDiagnosis, IcrcMistake, IcrcVerdict};
 use roce_codec::{Frame, NativeFrame, Route, Transport};
 
 use crate::capture::Packet;
-use crate::dissect::{Dissected, dissect};
+use crate::dissect::{Dissected, Outer, dissect_through};
 
 /// A packet, dissected and its ICRC verified.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +18,8 @@ pub struct Observed<'a> {
     pub packet: Packet<'a>,
     /// What it turned out to be.
     pub what: Dissected<'a>,
+    /// The tunnels that were looked through to find it.
+    pub outer: Outer,
     /// The ICRC's verdict; `None` if the packet has no transport header that can be read.
     pub icrc: Option<IcrcVerdict>,
 }
@@ -27,13 +29,13 @@ impl<'a> Observed<'a> {
     #[inline]
     #[must_use]
     pub fn new(packet: &Packet<'a>) -> Self {
-        let what = dissect(packet);
+        let (what, outer) = dissect_through(packet);
         let icrc = match &what {
             Dissected::Roce(frame) => Some(frame.verify_icrc()),
             Dissected::Native(frame) => Some(frame.verify_icrc()),
             _ => None,
         };
-        Self { packet: *packet, what, icrc }
+        Self { packet: *packet, what, outer, icrc }
     }
 
     /// From the BTH to the ICRC, if there is that.

@@ -6,6 +6,8 @@ mod completions;
 mod decode;
 mod diff;
 mod explain;
+#[cfg(feature = "export")]
+mod export;
 mod generate;
 mod input;
 mod man;
@@ -52,6 +54,9 @@ enum Command {
     Gen(generate::Args),
     /// Copy captures with addresses masked, payload left out, copies dropped, ICRCs made right; merge
     Rewrite(rewrite::Args),
+    /// Write captures as tables, Parquet or Arrow, for DuckDB, Spark and the like
+    #[cfg(feature = "export")]
+    Export(export::Args),
     /// Put the requests of a capture to our responder and compare its answers with the captured ones
     ///
     /// In process and without privilege, or with --port out of an interface to a responder elsewhere.
@@ -100,6 +105,9 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&args, &mut out),
         Command::Annotate(args) => annotate::run(&args),
         Command::Rewrite(args) => rewrite::run(&args),
+        Command::Gen(args) => generate::run(&args),
+        #[cfg(feature = "export")]
+        Command::Export(args) => export::run(&args, &mut out),
         Command::Replay(args) => replay::run(&args, &mut out),
         Command::Diff(args) => diff::run(&args, &mut out),
         Command::Gen(args) => generate::run(&args, &mut out),
