@@ -117,20 +117,16 @@ pub(super) fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// Times, in nanoseconds since 1970.
+/// Times, in nanoseconds since 1970. They are UTC and do not say so: of times that do, some engines
+/// keep the microseconds alone.
+#[derive(Default)]
 pub(super) struct Time(TimestampNanosecondBuilder);
-
-impl Default for Time {
-    fn default() -> Self {
-        Self(TimestampNanosecondBuilder::new().with_data_type(Self::data_type()))
-    }
-}
 
 impl Column for Time {
     type Item<'a> = u64;
 
     fn data_type() -> DataType {
-        DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()))
+        DataType::Timestamp(TimeUnit::Nanosecond, None)
     }
 
     #[inline]

@@ -37,18 +37,16 @@ impl TableFile {
     pub(super) fn create(
         path: PathBuf,
         format: Format,
-        schema: SchemaRef,
+        schema: &SchemaRef,
     ) -> Result<Self, ExportError> {
         let unfinished = unfinished(&path);
         let file = File::create(&unfinished);
         let file = file.map_err(|source| ExportError::Io { path: unfinished, source })?;
         let writer = match format {
-            Format::Parquet => {
-                ArrowWriter::try_new(file, schema.clone(), Some(properties(&schema)))
-                    .map(|writer| Writer::Parquet(Box::new(writer)))
-                    .map_err(|source| ExportError::Parquet { path: path.clone(), source })?
-            }
-            Format::Arrow => StreamWriter::try_new(BufWriter::new(file), &schema)
+            Format::Parquet => ArrowWriter::try_new(file, schema.clone(), Some(properties(schema)))
+                .map(|writer| Writer::Parquet(Box::new(writer)))
+                .map_err(|source| ExportError::Parquet { path: path.clone(), source })?,
+            Format::Arrow => StreamWriter::try_new(BufWriter::new(file), schema)
                 .map(|writer| Writer::Arrow(Box::new(writer)))
                 .map_err(|source| ExportError::Arrow { path: path.clone(), source })?,
         };

@@ -50,6 +50,8 @@ pub use error::ExportError;
 pub use output::Files;
 pub use table::Table;
 
+use roce_codec::Transport;
+
 use crate::capture::Packet;
 use crate::check::{Checker, Finding, Profile};
 use crate::dissect::Dissected;
@@ -276,7 +278,7 @@ impl Exporter {
             let row = PacketRow {
                 file: &capture.name,
                 observed: &observed,
-                bth: observed.transport().map(|transport| transport.bth()),
+                bth: observed.transport().map(Transport::bth),
                 flow: flow.as_ref().map(|(key, flow)| (*key, flow.id)),
                 part: tracked.part,
                 upper,

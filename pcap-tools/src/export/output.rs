@@ -168,7 +168,7 @@ impl Writing {
                 let name = format!("{}-{number:03}.{}", table.name(), format.extension());
                 *number += 1;
                 let path = self.directory.join(name);
-                Ok(entry.insert(TableFile::create(path, format, schema.clone())?))
+                Ok(entry.insert(TableFile::create(path, format, schema)?))
             }
         }
     }
