@@ -168,7 +168,12 @@ packages_for() {
     case $1 in
     lint) packages python3 shellcheck ;;
     # Namespaces and veth pairs, offloads off, captures judged by others.
-    test) packages gcc libc6-dev iproute2 ethtool nftables tcpdump tshark ;;
+    test) packages gcc libc6-dev iproute2 ethtool nftables tcpdump tshark python3-venv ;;
+    # Spark.
+    extended)
+        packages_for test
+        command -v java >/dev/null || packages openjdk-17-jre-headless
+        ;;
     # Other architectures' processors, compilers for their C startup files, and their C libraries.
     no-std)
         packages gcc libc6-dev qemu-user gcc-s390x-linux-gnu libc6-dev-s390x-cross \
@@ -586,7 +591,7 @@ verb_all() {
 # Ten minutes a fuzz target, properties over a hundred times as many cases, tests marked
 # #[ignore], every mutation of statements.toml, and the crates that hold `unsafe` under AddressSanitizer.
 verb_extended() {
-    packages_for test
+    packages_for extended
     tests "extended: ignored tests, more cases" extended_tests
     tests "extended: every mutation turns its test red" tests/mutations/run
     step "extended: AddressSanitizer" sanitized_tests

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use roce_pcap::capture::Batch;
@@ -18,8 +18,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
     /// The directory to write, new or empty: packets-000.parquet, messages-000.parquet and so on
-    #[arg(short, long, value_name = "DIR")]
-    output: PathBuf,
+    #[arg(short, long, value_name = "DIR", required_unless_present = "list_columns")]
+    output: Option<PathBuf>,
     /// Output: parquet (Snappy), or arrow (Arrow IPC streams)
     #[arg(long, value_enum, default_value_t = Format::Parquet)]
     format: Format,
@@ -48,9 +48,9 @@ enum Format {
 }
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<Outcome> {
-    if args.list_columns {
+    let Some(directory) = args.output.as_deref().filter(|_| !args.list_columns) else {
         return list_columns(out);
-    }
+    };
     let format = match args.format {
         Format::Parquet => export::Format::Parquet,
         Format::Arrow => export::Format::Arrow,
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<Outcome> {
             return Ok(Outcome::Unusable);
         }
     };
-    match export(args, options, filter, out) {
+    match export(args, directory, options, filter, out) {
         Ok(outcome) => outcome,
         Err(error) => {
             eprintln!("roce-pcap: cannot export: {error}");
@@ -74,11 +74,12 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<Outcome> {
 
 fn export(
     args: &Args,
+    directory: &Path,
     options: Options,
     filter: Option<Filter>,
     out: &mut impl Write,
 ) -> Result<io::Result<Outcome>, ExportError> {
-    let mut exporter = Exporter::create(&args.output, options)?;
+    let mut exporter = Exporter::create(directory, options)?;
     if let Some(filter) = filter {
         exporter = exporter.filter(filter);
     }

@@ -105,7 +105,6 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&args, &mut out),
         Command::Annotate(args) => annotate::run(&args),
         Command::Rewrite(args) => rewrite::run(&args),
-        Command::Gen(args) => generate::run(&args),
         #[cfg(feature = "export")]
         Command::Export(args) => export::run(&args, &mut out),
         Command::Replay(args) => replay::run(&args, &mut out),
