@@ -72,8 +72,9 @@ fn spark_agrees() {
 /// The list of columns in the README is the one that the tool prints.
 #[test]
 fn the_columns_are_documented() {
-    let tool = Command::new(env!("CARGO_BIN_EXE_roce-pcap")).args(["export", "--list-columns"]);
-    let listed = String::from_utf8({ tool }.output().unwrap().stdout).unwrap();
+    let mut tool = Command::new(env!("CARGO_BIN_EXE_roce-pcap"));
+    let listed = tool.args(["export", "--list-columns"]).output().unwrap().stdout;
+    let listed = String::from_utf8(listed).unwrap();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("EXPORT.md");
     let documented = std::fs::read_to_string(path).unwrap();
     assert!(listed.lines().count() > 100);
