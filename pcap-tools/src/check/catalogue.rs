@@ -285,6 +285,11 @@ answered by an Acknowledge with a NAK instead.\n\n\
 Unknown where the request was not seen.",
             ),
             Self::PkeyMatch
+            | Self::QkeyMatch
+            | Self::CmMad
+            | Self::CmOrder
+            | Self::CmPsn
+            | Self::CmQpn
             | Self::UdpSrcPort
             | Self::EcnCe
             | Self::PfcFrame

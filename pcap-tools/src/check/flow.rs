@@ -2,6 +2,7 @@
 
 use roce_codec::ib::PathMtu;
 
+use super::agreed::Agreed;
 use super::habits::Habits;
 use super::request::RequestStream;
 use super::response::ResponseStream;
@@ -28,6 +29,8 @@ pub(super) struct Flow {
     pub(super) peer: Peer,
     /// What its sender does the same way with every packet.
     pub(super) habits: Habits,
+    /// What a CM exchange says of it.
+    pub(super) agreed: Option<Box<Agreed>>,
 }
 
 impl Entry for Flow {
@@ -40,6 +43,7 @@ impl Entry for Flow {
             responses: ResponseStream::default(),
             peer: Peer::default(),
             habits: Habits::default(),
+            agreed: None,
         }
     }
     #[inline]

@@ -17,7 +17,9 @@
 //! # Ok::<(), roce_pcap::capture::CaptureError>(())
 //! ```
 
+mod agreed;
 mod catalogue;
+mod cm;
 mod congestion;
 mod flow;
 mod habits;
@@ -58,6 +60,8 @@ pub use profile::{CnpScope, KnownIcrcMistake, Profile};
 pub use report::{Counts, Finding, Report, Summary};
 pub use rule::{Rule, Severity, Verdict};
 
+use agreed::UnusedConnections;
+use cm::Rejections;
 use flow::{Flow, FlowId, FlowTable};
 use habits::{Habits, Tie};
 use icrc::Trust;
@@ -101,6 +105,8 @@ pub struct Checker {
     flows: FlowTable,
     pairing: Pairing,
     connections: Connections,
+    unused: UnusedConnections,
+    rejections: Rejections,
     pauses: Pauses,
     judge: Judge,
     /// Of the ICRCs, those that are wrong and explained; the judge has the others.
@@ -129,6 +135,8 @@ impl Checker {
             flows: FlowTable::new(),
             pairing: Pairing::default(),
             connections: Connections::new(),
+            unused: UnusedConnections::default(),
+            rejections: Rejections::default(),
             pauses: Pauses::default(),
             judge: Judge::new(profile),
             summary: Summary::default(),
@@ -176,6 +184,7 @@ impl Checker {
             if let Some(requests) = &mut flow.requests {
                 requests.finish(&mut flow.told, &mut self.judge);
             }
+            flow.finish_agreed(&mut self.judge);
         }
         self.judge.findings()
     }
@@ -224,7 +233,7 @@ impl Checker {
         }
         packet::check(&seen, at, told, &mut self.judge);
         if seen.bth.dest_qp == Qpn::GSI {
-            self.connections.packet(key, seen.transport);
+            self.management(&seen, id, at);
             return;
         }
         match seen.info.service {
@@ -252,7 +261,10 @@ impl Checker {
         if let Some(id) = forgotten {
             self.new_connection(id);
         }
-        self.flows.add(key, forgotten)
+        let agreed = self.agreed_before(key);
+        let id = self.flows.add(key, forgotten);
+        self.flows.get_mut(id).agreed = agreed;
+        id
     }
 
     #[cold]
@@ -299,6 +311,7 @@ impl Checker {
             Some(requests) => requests.arrival(seen),
             None => Arrival::NewConnection,
         };
+        let arrival = self.check_agreed(seen, id, arrival, at);
         if arrival == Arrival::NewConnection {
             self.new_connection(id);
         }
@@ -344,8 +357,11 @@ impl Checker {
         let Some(mut requests) = flow.requests.take() else { return };
         requests.finish(&mut flow.told, &mut self.judge);
         flow.mtu = None;
+        flow.habits = Habits::default();
         if let Some(peer) = flow.peer.flow() {
-            self.flows.get_mut(peer).responses = ResponseStream::default();
+            let peer = self.flows.get_mut(peer);
+            peer.responses = ResponseStream::default();
+            peer.habits = Habits::default();
         }
         pairing::part(&mut self.flows, id);
     }
@@ -378,6 +394,7 @@ impl Checker {
             pairing::part(&mut self.flows, id);
             self.flows.get_mut(id).habits = Habits::default();
         }
+        self.check_first_nak(seen, id);
         let confident = self.flows.get_mut(id).peer.is_confident();
         let tie = if confident { Tie::Sure } else { Tie::Likely };
         self.check_habits(seen, id, tie, at);
@@ -428,6 +445,7 @@ impl Checker {
     /// A datagram in a flow of connected requests, with the PSN that comes next there.
     fn other_service(&mut self, seen: &Seen<'_, '_>, id: FlowId, at: At) {
         self.check_habits(seen, id, Tie::Likely, at);
+        self.check_qkey(seen, id, at);
         let flow = self.flows.get_mut(id);
         let is_next = |requests: &RequestStream| requests.arrival(seen) == Arrival::InOrder;
         if flow.requests.as_deref().is_some_and(is_next) {

@@ -179,6 +179,16 @@ rules! {
     RcAtomicAck = "RC-ATOMIC-ACK", Error, "IBTA 9.7.5";
     /// The P_Keys of a connection's packets match.
     PkeyMatch = "PKEY-MATCH", Error, "IBTA 9.6.1.1.1; 10.9.3";
+    /// Datagrams carry the Q_Key of their queue pair.
+    QkeyMatch = "QKEY-MATCH", Error, "IBTA 9.6.1.4.1; C9-38";
+    /// Messages of the connection manager mean something.
+    CmMad = "CM-MAD", Error, "IBTA 12.6 to 12.8, 12.11";
+    /// Messages of the connection manager come in order.
+    CmOrder = "CM-ORDER", Error, "IBTA 12.9";
+    /// Connections start at the PSN stated.
+    CmPsn = "CM-PSN", Error, "IBTA 12.7.20";
+    /// Connections go to the queue pair stated.
+    CmQpn = "CM-QPN", Error, "IBTA 12.7.18";
     /// A connected queue pair sends from one UDP port.
     UdpSrcPort = "UDP-SRC-PORT", Warning, "IBTA Annex A17.4.2";
     /// Only ECN-capable packets are marked.

@@ -57,6 +57,8 @@ pub struct Side {
     pub rnr_retry_count: u8,
     /// It has a shared receive queue, and states no credits.
     pub srq: bool,
+    /// Its requester heeds the credits in acknowledgements.
+    pub end_to_end_flow_control: bool,
 }
 
 /// Which side of a connection.
@@ -123,6 +125,8 @@ pub struct Connection {
     pub transaction_id: u64,
     /// Why it was rejected.
     pub reject_reason: Option<RejReason>,
+    /// Who rejected it.
+    pub rejected_by: Option<Role>,
 }
 
 impl Connection {
@@ -265,7 +269,7 @@ impl Connections {
     ) -> Step {
         let [local, remote] = match message {
             Message::Req(req) => return self.req(src, dst, transaction_id, req),
-            Message::Rep(rep) => return self.rep(src, dst, rep),
+            Message::Rep(rep) => return self.rep(src, dst, transaction_id, rep),
             Message::SidrReq(req) => return self.sidr_req(src, dst, req),
             Message::SidrRep(rep) => return self.sidr_rep(src, dst, rep),
             Message::Mra(mra) => [mra.local_comm_id, mra.remote_comm_id],
@@ -295,6 +299,7 @@ impl Connections {
             (Message::Rej(_), State::Rejected) => Step::Repeated(sender.id),
             (Message::Rej(Rej { reason, .. }), _) => {
                 connection.reject_reason = Some(*reason);
+                connection.rejected_by = Some(sender.role);
                 connection.advance(sender.id, State::Rejected)
             }
             (Message::Dreq(_), State::Replied | State::Established) => {
@@ -355,10 +360,24 @@ impl Connections {
         let passive =
             |host, peer, comm_id| self.passive.get(&ConnectionKey { host, peer, comm_id }).copied();
         // What the sender calls it itself may be missing: a REJ of a REQ has no name yet.
-        None.or_else(|| Some(End { id: active(src, dst, local)?, role: Role::Active }))
-            .or_else(|| Some(End { id: passive(src, dst, local)?, role: Role::Passive }))
-            .or_else(|| Some(End { id: active(dst, src, remote)?, role: Role::Passive }))
-            .or_else(|| Some(End { id: passive(dst, src, remote)?, role: Role::Active }))
+        [
+            (active(src, dst, local), Role::Active),
+            (passive(src, dst, local), Role::Passive),
+            (active(dst, src, remote), Role::Passive),
+            (passive(dst, src, remote), Role::Active),
+        ]
+        .into_iter()
+        .filter_map(|(id, role)| Some(End { id: id?, role }))
+        .find(|end| self.is_named(*end, local, remote))
+    }
+
+    /// Whether a connection's sides have these names, as far as they are known: names are used
+    /// again, and each side's are its own.
+    fn is_named(&self, sender: End, local: CommunicationId, remote: CommunicationId) -> bool {
+        let Some(connection) = self.get(sender.id) else { return false };
+        let named =
+            |role, comm_id| connection.side(role).is_none_or(|side| side.comm_id == comm_id);
+        named(sender.role, local) && named(sender.role.peer(), remote)
     }
 
     fn req(&mut self, src: Host, dst: Host, transaction_id: u64, req: &Req<'_>) -> Step {
@@ -381,18 +400,22 @@ impl Connections {
                 initiator_depth: req.initiator_depth,
                 rnr_retry_count: req.rnr_retry_count,
                 srq: req.srq,
+                end_to_end_flow_control: req.end_to_end_flow_control,
             },
             passive: None,
             transaction_id,
             reject_reason: None,
+            rejected_by: None,
         };
         if let Some(number) = self.connections.number(&key)
             && let Some(known) = self.connections.by_number(number)
             && known.transaction_id == transaction_id
         {
-            let Connection { state, passive, reject_reason, .. } = *known;
+            let Connection { state, passive, reject_reason, rejected_by, .. } = *known;
             let id = ConnectionId(number);
-            return if *known == (Connection { state, passive, reject_reason, ..connection }) {
+            return if *known
+                == (Connection { state, passive, reject_reason, rejected_by, ..connection })
+            {
                 Step::Repeated(id)
             } else {
                 Step::Refused(id, Refusal::Changed)
@@ -403,13 +426,17 @@ impl Connections {
         Step::Advanced(id)
     }
 
-    fn rep(&mut self, src: Host, dst: Host, rep: &Rep<'_>) -> Step {
+    fn rep(&mut self, src: Host, dst: Host, transaction_id: u64, rep: &Rep<'_>) -> Step {
         let Some(sender) = self.sender(src, dst, rep.local_comm_id, rep.remote_comm_id) else {
             return Step::Unknown;
         };
         let Some(connection) = self.connections.by_number_mut(sender.id.0) else {
             return Step::Unknown;
         };
+        // A name that is used again, by an exchange whose REQ was missed.
+        if connection.transaction_id != transaction_id {
+            return Step::Unknown;
+        }
         if sender.role == Role::Active {
             return Step::Refused(sender.id, Refusal::WrongSide);
         }
@@ -422,6 +449,7 @@ impl Connections {
             initiator_depth: rep.initiator_depth,
             rnr_retry_count: rep.rnr_retry_count,
             srq: rep.srq,
+            end_to_end_flow_control: rep.end_to_end_flow_control,
         };
         match (connection.passive, connection.state) {
             (Some(known), _) if known == passive => Step::Repeated(sender.id),

@@ -13,7 +13,7 @@ use crate::support::{Owned, load_own};
 /// A packet in values, to be changed.
 pub(crate) struct Parts {
     pub(crate) builder: FrameBuilder,
-    payload: Vec<u8>,
+    pub(crate) payload: Vec<u8>,
 }
 
 impl Parts {

@@ -2,6 +2,7 @@
 //! captures that taps and networks have disturbed.
 
 mod captures;
+mod cm;
 mod fabric_faults;
 mod false_alarms;
 mod faults;

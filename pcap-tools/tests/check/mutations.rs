@@ -5,6 +5,7 @@ use roce_codec::ib::Opcode;
 use roce_codec::{Frame, Start};
 use roce_pcap::check::{Profile, Rule, Verdict};
 
+use crate::cm::cm_mutations;
 use crate::fabric_faults::fabric_mutations;
 use crate::faults::{
     Fault, Mutation, Parts, cnp, frame, has_pad, is_rc, load, packet_mutations, request_mutations,
@@ -86,7 +87,14 @@ fn run(mutation: &Mutation) -> Vec<String> {
 }
 
 fn all_mutations() -> Vec<Mutation> {
-    [packet_mutations(), request_mutations(), response_mutations(), fabric_mutations()].concat()
+    [
+        packet_mutations(),
+        request_mutations(),
+        response_mutations(),
+        fabric_mutations(),
+        cm_mutations(),
+    ]
+    .concat()
 }
 
 #[test]
@@ -121,6 +129,9 @@ fn every_rule_has_a_fault_that_it_finds() {
                 // Flow control frames are no RoCE: `pause`.
                 | Rule::PfcFrame
                 | Rule::PauseStorm
+                // The first of a connection: `cm`.
+                | Rule::CmPsn
+                | Rule::CmQpn
         );
         assert!(has || elsewhere, "{rule}");
     }

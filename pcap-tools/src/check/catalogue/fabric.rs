@@ -9,10 +9,48 @@ pub(super) const fn text(rule: Rule) -> (&'static str, &'static str) {
             "A queue pair is of one partition: the lower 15 bits of the P_Key. Two keys match if \
 those are equal and not zero, and at least one of the two has the upper bit, full membership: 0x2a00 \
 and 0xaa00 do, 0x2a00 and 0x2a00 do not. Receivers drop what does not match, silently.\n\n\
-Judged against the packets before it in the flow, where a packet certainly follows them.\n\n\
+Judged against the P_Key of the REQ that set the connection up; where that was not captured, \
+against the packets before it in the flow, if a packet certainly follows them.\n\n\
 Unknown where the queue pair may have a new owner, for datagrams, whose senders may be several, and \
 where only the two directions differ and the CM exchange was not captured. Notifications of congestion \
 are not judged.",
+        ),
+        Rule::QkeyMatch => (
+            "Datagrams carry the Q_Key of their queue pair",
+            "A UD queue pair drops what has another Q_Key than its own, silently. A SIDR_REP states \
+it to whoever resolves a service.\n\n\
+Unknown where no SIDR_REP was captured and datagrams to one queue pair carry different Q_Keys, and for \
+Q_Keys with the top bit, which only privileged senders may use. Multicast and QP1 (MAD-QP1) are not \
+judged.",
+        ),
+        Rule::CmMad => (
+            "Messages of the connection manager mean something",
+            "Class version 2, method Send, an attribute that the connection manager has; a path \
+MTU of one of the five codes, a transport, a P_Key that is not 0, a queue pair that can be \
+connected, the RDMA IP CM header's versions, no reserved value where a message has a choice. The \
+receiver rejects others or drops them, and the connection times out.",
+        ),
+        Rule::CmOrder => (
+            "Messages of the connection manager come in order",
+            "REQ, REP, RTU from the side that asked; REJ instead of any of them; DREQ, DREP. \
+What contradicts what was seen fails: a REP or RTU from the side that does not send it, the same REQ \
+or REP again with other contents, a REP after its sender rejected.\n\n\
+Unknown where a message does not follow and the tap may have missed one.",
+        ),
+        Rule::CmPsn => (
+            "Connections start at the PSN stated",
+            "The Starting PSN in REQ and REP is that which the receiver of the message sends its \
+first request with, unlike in other ways to connect, where each side states its own. A responder that \
+was told otherwise drops or refuses everything.\n\n\
+Fails when a request that started elsewhere is followed by requests from the PSN stated, or by a \
+sequence NAK for it. Unknown where the first requests were not seen, and where nothing tells the \
+connection from another one's on the same queue pairs.",
+        ),
+        Rule::CmQpn => (
+            "Connections go to the queue pair stated",
+            "Requests go to the QPN in the other side's REQ or REP. Within two seconds of a REP, a \
+flow between the same hosts that starts at exactly the PSN stated, before anything went to the queue \
+pair stated, is that connection's, with the wrong queue pair.",
         ),
         Rule::UdpSrcPort => (
             "A connected queue pair sends from one UDP port",
