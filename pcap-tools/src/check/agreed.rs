@@ -3,11 +3,12 @@
 
 use std::collections::HashMap;
 
-use roce_codec::ib::{AethKind, NakCode, PKey, PathMtu, Psn, Qpn, Service};
+use roce_codec::ib::{AethKind, NakCode, Operation, PKey, PathMtu, Psn, Qpn, Service};
 
 use super::Checker;
 use super::flow::{Flow, FlowId};
 use super::judge::{At, Judge};
+use super::limits::Limits;
 use super::packet::Seen;
 use super::request::{Arrival, WINDOW};
 use super::rule::Rule;
@@ -31,7 +32,7 @@ enum Stage {
 }
 
 /// What was agreed of a flow.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Agreed {
     /// The connection, and which side sends the flow.
     pub(super) end: End,
@@ -41,6 +42,7 @@ pub(super) struct Agreed {
     path_mtu: Option<PathMtu>,
     pkey: PKey,
     stage: Stage,
+    pub(super) limits: Limits,
 }
 
 impl Agreed {
@@ -52,7 +54,23 @@ impl Agreed {
             path_mtu: connection.path_mtu,
             pkey: connection.pkey,
             stage: Stage::Waiting,
+            limits: Limits::new(
+                connection.read_limit(end.role),
+                connection.side(end.role)?.end_to_end_flow_control,
+            ),
         })
+    }
+
+    /// PSNs that answer a request; of a READ whose path MTU is not known, as few as there can be.
+    #[inline]
+    pub(super) fn answers(&self, seen: &Seen<'_, '_>) -> u32 {
+        match seen.transport.reth() {
+            Some(reth) if seen.info.operation == Operation::ReadRequest => {
+                let mtu = self.path_mtu.unwrap_or(PathMtu::Mtu4096);
+                mtu.packets(reth.dma_len).min(Psn::HALF)
+            }
+            _ => 1,
+        }
     }
 
     /// Whether its requests are those of the connection.
@@ -134,7 +152,7 @@ impl Checker {
         at: At,
     ) -> Arrival {
         let flow = self.flows.get_mut(id);
-        let Some(agreed) = &flow.agreed else {
+        let Some(agreed) = &mut flow.agreed else {
             if arrival == Arrival::NewConnection {
                 self.check_destination(seen, id, at);
             }
@@ -148,7 +166,12 @@ impl Checker {
                     if let Some(peer) = flow.peer.flow() {
                         self.flows.get_mut(peer).agreed = None;
                     }
-                } else if let Some(mtu) = agreed.path_mtu {
+                    return arrival;
+                }
+                if arrival == Arrival::NewConnection {
+                    agreed.limits.restart();
+                }
+                if let Some(mtu) = agreed.path_mtu {
                     check_mtu(mtu, seen, at, &mut self.judge);
                 }
                 arrival

@@ -284,7 +284,9 @@ Unknown where the request was not seen, the pair of flows is not sure, or the pa
 answered by an Acknowledge with a NAK instead.\n\n\
 Unknown where the request was not seen.",
             ),
-            Self::PkeyMatch
+            Self::RcReadLimit
+            | Self::RcCredit
+            | Self::PkeyMatch
             | Self::QkeyMatch
             | Self::CmMad
             | Self::CmOrder
@@ -292,6 +294,10 @@ Unknown where the request was not seen.",
             | Self::CmQpn
             | Self::UdpSrcPort
             | Self::EcnCe
+            | Self::EcnCnp
+            | Self::CnpSpacing
+            | Self::CnpCause
+            | Self::CnpRate
             | Self::PfcFrame
             | Self::PauseStorm => fabric::text(self),
         }

@@ -1,11 +1,17 @@
 //! Congestion marks and the notifications they lead to.
 
+mod notification;
+mod rate;
+
 use roce_codec::ib::Operation;
 use roce_codec::net::Ecn;
 
 use super::judge::{At, Judge};
 use super::packet::{Network, Seen};
 use super::rule::Rule;
+
+pub(super) use notification::Congestion;
+pub(super) use rate::Sent;
 
 /// Packets that were not ECN-capable, after which their sender is taken for one that sends none.
 const HABIT: u8 = 8;

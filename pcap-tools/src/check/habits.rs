@@ -3,7 +3,7 @@
 use roce_codec::ib::{PKey, QKey};
 
 use super::Checker;
-use super::congestion::Marks;
+use super::congestion::{Marks, Sent};
 use super::flow::{Flow, FlowId};
 use super::judge::At;
 use super::kept::Kept;
@@ -18,6 +18,7 @@ pub(super) struct Habits {
     pkey: Kept<PKey>,
     qkey: Kept<QKey>,
     marks: Marks,
+    pub(super) sent: Sent,
 }
 
 /// How sure it is that a packet belongs to the same connection as those before it in its flow.
@@ -47,6 +48,8 @@ impl Checker {
         keys::check_pkey(&mut habits.pkey, partition, seen, tie, at, told, judge);
         source_port::check(&mut habits.source_port, seen, tie, at, told, judge);
         habits.marks.check(seen, at, told, judge);
+        habits.sent.count(seen, at);
+        self.check_mark(seen, id, at);
     }
 
     /// Judges a datagram's Q_Key.

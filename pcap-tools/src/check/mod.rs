@@ -28,6 +28,7 @@ mod icrc;
 mod judge;
 mod kept;
 mod keys;
+mod limits;
 mod opcode;
 pub mod output;
 mod packet;
@@ -44,7 +45,7 @@ mod source_port;
 
 use std::io::Read;
 
-use roce_codec::ib::{PathMtu, Qpn, Service};
+use roce_codec::ib::{Operation, PathMtu, Qpn, Service};
 use roce_codec::icrc::IcrcVerdict;
 use roce_engine::rules::length::{self, LengthFault};
 
@@ -62,6 +63,7 @@ pub use rule::{Rule, Severity, Verdict};
 
 use agreed::UnusedConnections;
 use cm::Rejections;
+use congestion::Congestion;
 use flow::{Flow, FlowId, FlowTable};
 use habits::{Habits, Tie};
 use icrc::Trust;
@@ -108,6 +110,7 @@ pub struct Checker {
     unused: UnusedConnections,
     rejections: Rejections,
     pauses: Pauses,
+    congestion: Congestion,
     judge: Judge,
     /// Of the ICRCs, those that are wrong and explained; the judge has the others.
     summary: Summary,
@@ -138,6 +141,7 @@ impl Checker {
             unused: UnusedConnections::default(),
             rejections: Rejections::default(),
             pauses: Pauses::default(),
+            congestion: Congestion::default(),
             judge: Judge::new(profile),
             summary: Summary::default(),
             told: 0,
@@ -186,6 +190,7 @@ impl Checker {
             }
             flow.finish_agreed(&mut self.judge);
         }
+        self.congestion.finish(&mut self.told, &mut self.judge);
         self.judge.findings()
     }
 
@@ -242,6 +247,9 @@ impl Checker {
             }
             Service::Rc | Service::Xrc if seen.info.is_response() => self.response(&seen, id, at),
             Service::Ud | Service::Rd => self.other_service(&seen, id, at),
+            Service::Cnp if seen.info.operation == Operation::Cnp => {
+                self.notification(&seen, id, at);
+            }
             _ => {}
         }
     }
@@ -341,6 +349,7 @@ impl Checker {
                 *none = Some(Box::new(requests));
             }
         }
+        self.count_request(seen, id, arrival, at);
         // Requests that are likely to be answered under their own PSN: those that ask for it, and
         // the first of a message, which is where refusals are.
         let answered = seen.bth.ack_req || seen.info.position.starts();
@@ -405,8 +414,8 @@ impl Checker {
         let flow = self.flows.get_mut(id);
         let in_order = flow.responses.continues(psn);
         check_mtu(flow, peer_mtu, seen, in_order, at, &mut self.judge);
-        let peer = flow.peer.flow();
-        let Some([flow, peer]) = peer.and_then(|peer| self.flows.pair_mut(id, peer)) else {
+        let asked = flow.peer.flow();
+        let Some([flow, peer]) = asked.and_then(|peer| self.flows.pair_mut(id, peer)) else {
             self.response_alone(seen, id, at);
             return;
         };
@@ -428,6 +437,8 @@ impl Checker {
         };
         if give_up {
             pairing::part(&mut self.flows, id);
+        } else if let Some(asked) = asked {
+            self.count_answer(seen, asked, at);
         }
     }
 

@@ -177,6 +177,10 @@ rules! {
     RcReadResponse = "RC-READ-RESPONSE", Error, "IBTA 9.7.5";
     /// An atomic acknowledge answers an atomic.
     RcAtomicAck = "RC-ATOMIC-ACK", Error, "IBTA 9.7.5";
+    /// No more READs and atomics are under way than agreed.
+    RcReadLimit = "RC-READ-LIMIT", Error, "IBTA 9.7.4.1.4; 9.7.7.1";
+    /// Messages keep to the credits.
+    RcCredit = "RC-CREDIT", Warning, "IBTA 9.7.7.2; C9-157";
     /// The P_Keys of a connection's packets match.
     PkeyMatch = "PKEY-MATCH", Error, "IBTA 9.6.1.1.1; 10.9.3";
     /// Datagrams carry the Q_Key of their queue pair.
@@ -193,6 +197,14 @@ rules! {
     UdpSrcPort = "UDP-SRC-PORT", Warning, "IBTA Annex A17.4.2";
     /// Only ECN-capable packets are marked.
     EcnCe = "ECN-CE", Warning, "RFC 3168, 5";
+    /// Marked data leads to a notification.
+    EcnCnp = "ECN-CNP", Warning, "IBTA Annex A17.9.3";
+    /// Notifications keep their distance.
+    CnpSpacing = "CNP-SPACING", Warning, "IBTA Annex A17.9.3; DCQCN";
+    /// Notifications are caused by marks.
+    CnpCause = "CNP-CAUSE", Info, "IBTA Annex A17.9.3";
+    /// Senders slow down when notified.
+    CnpRate = "CNP-RATE", Warning, "IBTA Annex A17.9.3; DCQCN";
     /// PAUSE and PFC frames have their fixed form.
     PfcFrame = "PFC-FRAME", Error, "IEEE 802.3 annex 31B; 31D";
     /// Pauses end.

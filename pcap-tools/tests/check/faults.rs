@@ -66,6 +66,9 @@ impl Parts {
 const UC: &str = "rxe-pingpong as UC";
 
 pub(crate) fn load(capture: &str) -> Vec<Owned> {
+    if capture == crate::congestion::NOTIFIED {
+        return crate::congestion::load_notified();
+    }
     if capture != UC {
         return load_own(capture);
     }

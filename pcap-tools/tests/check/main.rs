@@ -3,10 +3,12 @@
 
 mod captures;
 mod cm;
+mod congestion;
 mod fabric_faults;
 mod false_alarms;
 mod faults;
 mod icrc;
+mod limits;
 mod mutations;
 mod native;
 mod pause;

@@ -6,6 +6,7 @@ use roce_codec::{Frame, Start};
 use roce_pcap::check::{Profile, Rule, Verdict};
 
 use crate::cm::cm_mutations;
+use crate::congestion::congestion_mutations;
 use crate::fabric_faults::fabric_mutations;
 use crate::faults::{
     Fault, Mutation, Parts, cnp, frame, has_pad, is_rc, load, packet_mutations, request_mutations,
@@ -52,16 +53,21 @@ fn run(mutation: &Mutation) -> Vec<String> {
         let changed = mutation.apply(&packets, at);
         let (summary, findings) = judge_with(profile.clone(), &changed);
         let context = format!("{} in {} at {}", mutation.name, mutation.capture, at + 1);
-        // A gap is never a violation: it is found, as unknown.
-        let verdict =
-            if mutation.rule == Rule::RcPsnGap { Verdict::Unknown } else { Verdict::Fail };
+        // These are never violations: they are found, as unknown.
+        let verdict = if matches!(mutation.rule, Rule::RcPsnGap | Rule::CnpCause) {
+            Verdict::Unknown
+        } else {
+            Verdict::Fail
+        };
         let found = findings
             .iter()
             .find(|finding| finding.rule == mutation.rule && finding.verdict == verdict);
+        // Marks are few and far between.
+        let reach = if mutation.rule == Rule::EcnCnp { 64 } else { 16 };
         match found {
             None => wrong.push(format!("{context}: not found")),
             // At the packet itself or at one that shows it up soon after.
-            Some(finding) if finding.packet < at as u64 || finding.packet > at as u64 + 16 => {
+            Some(finding) if finding.packet < at as u64 || finding.packet > at as u64 + reach => {
                 if mutation.capture != "rxe72-flush-atomicwrite" {
                     wrong.push(format!("{context}: found elsewhere: {finding}"));
                 }
@@ -93,6 +99,7 @@ fn all_mutations() -> Vec<Mutation> {
         response_mutations(),
         fabric_mutations(),
         cm_mutations(),
+        congestion_mutations(),
     ]
     .concat()
 }
@@ -132,6 +139,11 @@ fn every_rule_has_a_fault_that_it_finds() {
                 // The first of a connection: `cm`.
                 | Rule::CmPsn
                 | Rule::CmQpn
+                // A whole conversation: `congestion`.
+                | Rule::CnpRate
+                // Likewise: `limits`.
+                | Rule::RcReadLimit
+                | Rule::RcCredit
         );
         assert!(has || elsewhere, "{rule}");
     }

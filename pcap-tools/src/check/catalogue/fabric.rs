@@ -4,6 +4,23 @@ use super::Rule;
 
 pub(super) const fn text(rule: Rule) -> (&'static str, &'static str) {
     match rule {
+        Rule::RcReadLimit => (
+            "No more READs and atomics are under way than agreed",
+            "READs, atomics, FLUSHes and ATOMIC WRITEs take a slot each at the responder until they \
+are answered; REQ and REP agree on how many there are (responder resources). One more is refused as \
+an invalid request, and the connection ends.\n\n\
+Judged where the exchange was captured. Fails when the responder refuses it, or when the oldest is \
+answered at least 50 us later. Unknown where that answer was not seen itself: the tap may have missed \
+one, or mirrors of the two directions have clocks that differ.",
+        ),
+        Rule::RcCredit => (
+            "Messages keep to the credits",
+            "An acknowledgement may state how many receives the responder has: credits beyond its \
+MSN. A requester whose REQ or REP said so (end-to-end flow control) sends SENDs and immediates up to \
+there, and one packet more, to ask for news. What comes beyond finds no receive, and draws an RNR NAK.\n\n\
+Judged where the exchange was captured, from the first acknowledgement with credits on. Fails when the \
+next acknowledgement, at least 50 us later, still has no receive for it.",
+        ),
         Rule::PkeyMatch => (
             "The P_Keys of a connection's packets match",
             "A queue pair is of one partition: the lower 15 bits of the P_Key. Two keys match if \
@@ -68,6 +85,37 @@ on a packet whose sender has only sent Not-ECT was made by something else: a box
 rewrites the type of service, or shifts DSCP and ECN wrongly (DSCP is the upper six bits).\n\n\
 Judged apart for acknowledgements and the rest. Unknown where fewer than eight packets of the flow \
 were seen before.",
+        ),
+        Rule::EcnCnp => (
+            "Marked data leads to a notification of its sender",
+            "The receiver of data marked CE sends a congestion notification packet (opcode 0x81) to \
+the queue pair it came from. Devices put many marks together: one notification may stand for all within \
+some microseconds, and on some devices for other queue pairs too, so marks and notifications are not one \
+to one. Marks on acknowledgements, notifications and multicast lead to none.\n\n\
+Fails under a device profile that says the device sends notifications and how long that takes at most \
+(sends_cnps, cnp_max_delay_ns), when at least four marks 50 us apart stayed without any. Unknown \
+otherwise: some devices send none, Linux rxe among them, and notifications have no numbers by which a \
+tap's losses show.",
+        ),
+        Rule::CnpSpacing => (
+            "Notifications keep their distance",
+            "Devices limit how often they notify: a queue pair, a host or the whole port once in \
+some microseconds (50 in the paper on DCQCN). Senders halve their rate for each, so more are harm.\n\n\
+Fails under a device profile that states the time (cnp_min_interval_ns, cnp_scope), below half of it: \
+what waits on its way comes closer. Unknown between that and the whole, for what may be a mirror's copy, \
+and without a profile below 4 us.",
+        ),
+        Rule::CnpCause => (
+            "Notifications are caused by marks",
+            "For information, and never more than unknown: where no marked data was seen the other \
+way, the tap may be before the switch that marks, and some devices also notify with a sequence NAK.",
+        ),
+        Rule::CnpRate => (
+            "Senders slow down when notified",
+            "Fails under a device profile that says the sender heeds notifications (heeds_cnps): \
+sixteen in a row, at most 100 us apart, the first after 5 ms without any, and over the last eight of \
+them the flow is no slower than nine tenths of what it was before, above 1 Gb/s. Unknown without a profile: senders that go by \
+the round-trip time need not heed them.",
         ),
         Rule::PfcFrame => (
             "PAUSE and PFC frames have their fixed form",
