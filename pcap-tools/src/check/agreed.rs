@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use roce_codec::ib::{AethKind, NakCode, Operation, PKey, PathMtu, Psn, Qpn, Service};
+use roce_codec::ib::{AethKind, NakCode, PKey, PathMtu, Psn, Qpn, Service};
 
 use super::Checker;
 use super::flow::{Flow, FlowId};
@@ -61,18 +61,6 @@ impl Agreed {
         })
     }
 
-    /// PSNs that answer a request; of a READ whose path MTU is not known, as few as there can be.
-    #[inline]
-    pub(super) fn answers(&self, seen: &Seen<'_, '_>) -> u32 {
-        match seen.transport.reth() {
-            Some(reth) if seen.info.operation == Operation::ReadRequest => {
-                let mtu = self.path_mtu.unwrap_or(PathMtu::Mtu4096);
-                mtu.packets(reth.dma_len).min(Psn::HALF)
-            }
-            _ => 1,
-        }
-    }
-
     /// Whether its requests are those of the connection.
     #[inline]
     pub(super) fn has_begun(&self) -> bool {
@@ -117,6 +105,7 @@ impl Checker {
             };
             let key = FlowKey { src: sender.host, dst: receiver.host, dest_qp: receiver.qpn };
             let Some(mut agreed) = Agreed::of(end, connection) else { return };
+            let first_psn = agreed.first_psn;
             let flow = self.flows.get(key).map(|id| self.flows.get_mut(id));
             let mut begun = false;
             if let Some(flow) = flow {
@@ -129,7 +118,7 @@ impl Checker {
                 flow.agreed = Some(Box::new(agreed));
             }
             if !begun {
-                self.unused.add(key, agreed.first_psn, at.time_ns);
+                self.unused.add(key, first_psn, at.time_ns);
             }
         }
     }

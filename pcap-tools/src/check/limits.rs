@@ -22,26 +22,28 @@ const MAX_UNDER_WAY: usize = 512;
 /// What merged mirrors may show an answer late by.
 const SKEW_NS: u64 = 50_000;
 
-/// A READ, atomic, FLUSH or ATOMIC WRITE that nothing has answered.
-#[derive(Debug, Clone, Copy)]
-struct Asked {
-    psn: Psn,
-    /// The PSN of its last answer.
-    last: Psn,
-}
-
 /// One too many: proved by the answer to the oldest, if that comes later.
 #[derive(Debug, Clone, Copy)]
 struct Excess {
     at: At,
     psn: Psn,
+    /// The oldest one under way.
     oldest: Psn,
+}
+
+/// An answer: everything up to a PSN is done, but for a READ whose data goes on.
+#[derive(Debug, Clone, Copy)]
+struct Answer {
+    done: Psn,
+    by_data: bool,
+    ends: bool,
 }
 
 /// READs and atomics against what was agreed.
 #[derive(Debug, Clone, Default)]
 struct Reads {
-    under_way: VecDeque<Asked>,
+    /// The PSNs of those that are not answered to the end.
+    under_way: VecDeque<Psn>,
     excess: Option<Excess>,
 }
 
@@ -92,15 +94,8 @@ impl Limits {
         *self = Self::new(self.read_limit, self.heeds_credits);
     }
 
-    /// A request; `last` is the PSN that answers it, if it is a READ its last one.
-    fn asked(
-        &mut self,
-        seen: &Seen<'_, '_>,
-        last: Psn,
-        arrival: Arrival,
-        at: At,
-        judge: &mut Judge,
-    ) {
+    /// A request.
+    fn asked(&mut self, seen: &Seen<'_, '_>, arrival: Arrival, at: At, judge: &mut Judge) {
         if arrival == Arrival::Displaced {
             // The requester went back, or the tap missed what is between.
             self.reads.excess = None;
@@ -108,11 +103,10 @@ impl Limits {
         }
         let operation = seen.info.operation;
         let read = opcode::is_read_like(operation) || opcode::is_atomic(operation);
-        let asked = Asked { psn: seen.bth.psn, last };
         if read && let Some(limit) = self.read_limit {
-            self.reads.asked(asked, limit.into(), at, judge);
+            self.reads.asked(seen.bth.psn, limit.into(), at, judge);
         }
-        self.credit.sent(seen, asked, read, self.heeds_credits, at, judge);
+        self.credit.sent(seen, read, self.heeds_credits, at, judge);
     }
 
     /// An answer.
@@ -127,9 +121,13 @@ impl Limits {
         if nak == Some(NakCode::InvalidRequest) {
             self.reads.refused(psn, judge);
         }
-        let by_data = seen.info.operation != Operation::Acknowledge;
-        let done = if positive { psn } else { psn.sub(1) };
-        self.reads.answered(done, by_data, at, told, judge);
+        let answer = Answer {
+            done: if positive { psn } else { psn.sub(1) },
+            by_data: seen.info.operation != Operation::Acknowledge,
+            ends: seen.info.position.ends(),
+        };
+        let done = answer.done;
+        self.reads.answered(answer, at, told, judge);
         if let Some(aeth) = aeth {
             self.credit.stated(aeth, done, at, told, judge);
         }
@@ -137,19 +135,19 @@ impl Limits {
 }
 
 impl Reads {
-    fn asked(&mut self, asked: Asked, limit: usize, at: At, judge: &mut Judge) {
-        if self.under_way.back().is_some_and(|newest| !asked.psn.is_after(newest.psn)) {
+    fn asked(&mut self, psn: Psn, limit: usize, at: At, judge: &mut Judge) {
+        if self.under_way.back().is_some_and(|newest| !psn.is_after(*newest)) {
             return;
         }
         if self.under_way.len() >= MAX_UNDER_WAY {
             self.under_way.clear();
         }
-        self.under_way.push_back(asked);
+        self.under_way.push_back(psn);
         if self.under_way.len() <= limit {
             return judge.pass(Rule::RcReadLimit);
         }
-        let oldest = self.under_way.front().map_or(asked.last, |oldest| oldest.last);
-        let excess = Excess { at, psn: asked.psn, oldest };
+        let oldest = self.under_way.front().copied().unwrap_or(psn);
+        let excess = Excess { at, psn, oldest };
         if limit == 0 {
             let message = "the other side serves none on this connection".into();
             judge.fail(Rule::RcReadLimit, at, ("no READ or atomic".into(), "one".into(), message));
@@ -165,14 +163,23 @@ impl Reads {
         }
     }
 
-    fn answered(&mut self, done: Psn, by_data: bool, at: At, told: &mut u64, judge: &mut Judge) {
-        while self.under_way.front().is_some_and(|oldest| !oldest.last.is_after(done)) {
+    fn answered(&mut self, answer: Answer, at: At, told: &mut u64, judge: &mut Judge) {
+        let Answer { done, by_data, ends } = answer;
+        let mut newest = None;
+        while let Some(oldest) = self.under_way.front().copied().filter(|psn| !psn.is_after(done)) {
+            // Data that goes on leaves its own READ open, and none before it.
+            let next_too = self.under_way.get(1).is_some_and(|next| !next.is_after(done));
+            if by_data && !ends && !next_too {
+                break;
+            }
             self.under_way.pop_front();
+            newest = Some(oldest);
         }
-        let Some(excess) = self.excess.take_if(|excess| !excess.oldest.is_after(done)) else {
+        let Some(newest) = newest else { return };
+        let Some(excess) = self.excess.take_if(|excess| !excess.oldest.is_after(newest)) else {
             return;
         };
-        if by_data && done == excess.oldest && is_later(excess.at, at) {
+        if by_data && newest == excess.oldest && is_later(excess.at, at) {
             let words = excess_words("the oldest was answered after it");
             judge.fail(Rule::RcReadLimit, excess.at, words);
         } else {
@@ -189,19 +196,11 @@ fn excess_words(message: &str) -> Words {
 }
 
 impl Credit {
-    fn sent(
-        &mut self,
-        seen: &Seen<'_, '_>,
-        asked: Asked,
-        read: bool,
-        heeds: bool,
-        at: At,
-        judge: &mut Judge,
-    ) {
+    fn sent(&mut self, seen: &Seen<'_, '_>, read: bool, heeds: bool, at: At, judge: &mut Judge) {
         let Some((msn, limit)) = self.stated else { return };
         match self.under_way.back_mut() {
-            Some(newest) if !seen.info.position.starts() => newest.last = asked.last,
-            _ => self.under_way.push_back(Message { last: asked.last, read }),
+            Some(newest) if !seen.info.position.starts() => newest.last = seen.bth.psn,
+            _ => self.under_way.push_back(Message { last: seen.bth.psn, read }),
         }
         if self.under_way.len() >= MAX_UNDER_WAY {
             *self = Self::default();
@@ -271,8 +270,7 @@ impl Checker {
         if let Some(agreed) = &mut self.flows.get_mut(id).agreed
             && agreed.has_begun()
         {
-            let last = seen.bth.psn.add(agreed.answers(seen) - 1);
-            agreed.limits.asked(seen, last, arrival, at, &mut self.judge);
+            agreed.limits.asked(seen, arrival, at, &mut self.judge);
         }
     }
 

@@ -197,8 +197,8 @@ impl RequestStream {
                     now.sends = past.map_or(0, |past| past.sends).saturating_add(1);
                     judge.pass(Rule::RcPsnDuplicate);
                     self.check_retransmission(seen, past, known, at, told, judge);
+                    self.retransmissions += 1;
                     if !psn.is_after(self.last.psn) {
-                        self.retransmissions += 1;
                         went_back = Some(self.went_back(past, seen, known, at));
                     }
                 }

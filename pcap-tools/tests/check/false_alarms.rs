@@ -1,12 +1,14 @@
 //! Never cry wolf: whatever a tap, a mirror or a network does to the order and number of packets,
 //! nobody is called a sinner for it.
 
-use roce_codec::ib::Opcode;
-use roce_pcap::check::Rule;
+use roce_codec::cm::{AttributeId, Mad};
+use roce_codec::ib::{Opcode, PKey, Qpn, Service};
+use roce_codec::net::Ip;
+use roce_pcap::check::{Finding, Profile, Rule, Verdict};
 
 use crate::faults::{Parts, frame};
 use crate::support::{
-    Owned, Random, failures, judge, load, load_own, name, own_captures, public_captures,
+    Owned, Random, failures, judge, judge_with, load, load_own, name, own_captures, public_captures,
 };
 
 /// Loses, repeats and delays packets, a few in a thousand of each; what is delayed comes up to
@@ -244,4 +246,174 @@ fn a_late_answer_to_reads_sent_again_is_clean() {
     talk.extend((42..80).flat_map(|number| [ask(number), tell(number)]));
     let (_, findings) = judge(&talk);
     assert!(failures(&findings).is_empty(), "{findings:#?}");
+}
+
+/// The packets, each changed.
+fn each(packets: &[Owned], mut change: impl FnMut(usize, &mut Parts)) -> Vec<Owned> {
+    let changed = |(at, packet): (usize, &Owned)| {
+        let mut parts = Parts::of(packet).unwrap();
+        change(at, &mut parts);
+        parts.emit(packet)
+    };
+    packets.iter().enumerate().map(changed).collect()
+}
+
+fn of_rule(findings: &[Finding], rule: Rule) -> Vec<Verdict> {
+    findings.iter().filter(|finding| finding.rule == rule).map(|finding| finding.verdict).collect()
+}
+
+/// "Source port not constant: multipath, UD, CNP."
+#[test]
+fn source_port_not_constant() {
+    let vary = |packets: &[Owned]| {
+        each(packets, |at, parts| {
+            parts.builder.udp.src_port = 0xc000 + u16::try_from(at % 7).unwrap()
+        })
+    };
+    let multipath = vary(&load_own("rxe-send"));
+    let (summary, findings) = judge(&multipath);
+    assert_eq!(summary.fail, 0);
+    assert!(of_rule(&findings, Rule::UdpSrcPort).iter().all(|v| *v == Verdict::Unknown));
+    let known = Profile { constant_source_port: Some(false), ..Profile::default() };
+    assert_eq!(of_rule(&judge_with(known, &multipath).1, Rule::UdpSrcPort), []);
+    // Datagrams and notifications, of a device that keeps the port of its connections.
+    let strict = || Profile::built_in("strict").unwrap();
+    let datagrams: Vec<Owned> = load_own("rxe-cm")
+        .into_iter()
+        .filter(|packet| frame(packet).is_some_and(|f| f.info().service == Service::Ud))
+        .collect();
+    assert!(datagrams.len() > 20);
+    assert_eq!(of_rule(&judge_with(strict(), &vary(&datagrams)).1, Rule::UdpSrcPort), []);
+    let notified = each(&crate::congestion::load_notified(), |at, parts| {
+        if parts.builder.bth.opcode == Opcode::CNP {
+            parts.builder.udp.src_port = u16::try_from(at).unwrap();
+        }
+    });
+    assert_eq!(judge_with(strict(), &notified).0.fail, 0);
+}
+
+/// "READ limit and P_Key rules without the CM exchange."
+#[test]
+fn read_limit_and_pkey_without_the_exchange() {
+    for name in ["rxe-cm", "rxe-nvme", "rxe-errors", "rxe-read", "rxe-atomic"] {
+        let packets: Vec<Owned> = load_own(name)
+            .into_iter()
+            .filter(|packet| frame(packet).is_some_and(|f| f.dest_qp() != Qpn::GSI))
+            .collect();
+        let keys = each(&packets, |_, parts| parts.bth().pkey = PKey(0x7fff));
+        let (_, findings) = judge(&keys);
+        assert_eq!(failures(&findings), Vec::<&Finding>::new(), "{name}");
+        assert_eq!(of_rule(&findings, Rule::RcReadLimit), []);
+        let unknown = of_rule(&findings, Rule::PkeyMatch);
+        assert!(!unknown.is_empty() && unknown.iter().all(|v| *v == Verdict::Unknown), "{name}");
+    }
+}
+
+/// "AckReq on MADs over UD QP1: Linux sets it."
+#[test]
+fn ack_req_on_mads() {
+    let packets = load_own("rxe-cm");
+    let mads = each(&packets, |_, parts| {
+        if parts.builder.bth.dest_qp == Qpn::GSI {
+            parts.bth().ack_req = true;
+        }
+    });
+    let (summary, findings) = judge(&mads);
+    assert_eq!((summary.fail, of_rule(&findings, Rule::BthAckReq)), (0, vec![]));
+}
+
+/// "Two NAKs for one gap when the resend is lost again": the tap sees the resend, the responder
+/// does not.
+#[test]
+fn two_naks_for_one_gap_when_the_resend_is_lost_again() {
+    let packets = load_own("rxe-lossy-client");
+    let mut tried = 0;
+    for at in 0..packets.len() {
+        let Some(nak) = frame(&packets[at]) else { continue };
+        if nak.aeth().is_none_or(|aeth| aeth.syndrome.0 != 0x60) {
+            continue;
+        }
+        let resent = packets[at..].iter().position(|packet| {
+            frame(packet).is_some_and(|f| f.info().is_request() && f.psn() == nak.psn())
+        });
+        let Some(resent) = resent else { continue };
+        let mut again = Parts::of(&packets[at]).unwrap();
+        if let Ip::V4(ip) = &mut again.builder.ip {
+            ip.identification ^= 0x5555;
+            ip.checksum = ip.computed_checksum();
+        }
+        let mut packets = packets.clone();
+        packets.insert(at + resent + 1, again.emit(&packets[at]));
+        let (_, findings) = judge(&packets);
+        assert_eq!(of_rule(&findings, Rule::RcNakRepeat), [], "{at}");
+        tried += 1;
+    }
+    assert!(tried >= 5, "{tried}");
+}
+
+/// "First packet in RTR acts as RTU; a lost RTU recovers."
+#[test]
+fn a_lost_rtu_recovers() {
+    for name in ["rxe-cm", "rxe-nvme", "rxe-errors"] {
+        let packets: Vec<Owned> = load_own(name)
+            .into_iter()
+            .filter(|packet| {
+                let mad =
+                    frame(packet).and_then(|frame| Mad::from_frame(&frame).map(|mad| mad.header));
+                mad.is_none_or(|header| header.attribute != AttributeId::RTU)
+            })
+            .collect();
+        let (_, findings) = judge(&packets);
+        assert_eq!(failures(&findings), Vec::<&Finding>::new(), "{name}");
+    }
+}
+
+/// "An ACK outside what is unacknowledged is ignored"; a duplicate is answered with the newest PSN
+/// again: ACKs that come once more, at once and long after.
+#[test]
+fn acks_that_come_again() {
+    let packets = load_own("rxe-write");
+    let is_ack =
+        |packet: &Owned| frame(packet).is_some_and(|f| f.opcode() == Opcode::RC_ACKNOWLEDGE);
+    for lag in [0, 1, 9] {
+        let mut talk: Vec<Owned> = Vec::new();
+        for (at, packet) in packets.iter().enumerate() {
+            talk.push(packet.clone());
+            if let Some(old) = at.checked_sub(lag).and_then(|at| packets.get(at))
+                && is_ack(old)
+            {
+                let mut again = Parts::of(old).unwrap();
+                if let Ip::V4(ip) = &mut again.builder.ip {
+                    ip.identification ^= 0x5555;
+                    ip.checksum = ip.computed_checksum();
+                }
+                talk.push(again.emit(packet));
+            }
+        }
+        let (summary, findings) = judge(&talk);
+        assert_eq!(summary.fail, 0, "{findings:?}");
+    }
+}
+
+/// Datagrams to a group: whatever their Q_Keys, marks and partitions, no queue pair stated any.
+#[test]
+fn multicast_is_clean() {
+    let datagrams: Vec<Owned> = load_own("rxe-cm")
+        .into_iter()
+        .filter(|packet| {
+            frame(packet)
+                .is_some_and(|f| f.info().service == Service::Ud && f.dest_qp() != Qpn::GSI)
+        })
+        .collect();
+    let group = each(&datagrams, |at, parts| {
+        parts.bth().dest_qp = Qpn::MULTICAST;
+        parts.builder.ext.deth.as_mut().unwrap().qkey.0 ^= u32::try_from(at).unwrap();
+        if let Ip::V4(ip) = &mut parts.builder.ip {
+            ip.dst = [239, 1, 2, 3].into();
+            ip.dscp_ecn = if at % 2 == 0 { 2 } else { 3 };
+            ip.checksum = ip.computed_checksum();
+        }
+    });
+    let (summary, findings) = judge_with(Profile::built_in("strict").unwrap(), &group);
+    assert_eq!((summary.fail, findings.len()), (0, 0), "{findings:?}");
 }
