@@ -32,6 +32,7 @@ mod limits;
 mod opcode;
 pub mod output;
 mod packet;
+mod path_mtu;
 mod pause;
 pub mod pipeline;
 mod profile;
@@ -47,7 +48,6 @@ use std::io::Read;
 
 use roce_codec::ib::{Operation, PathMtu, Qpn, Service};
 use roce_codec::icrc::IcrcVerdict;
-use roce_engine::rules::length::{self, LengthFault};
 
 use crate::capture::{Packet, Reader};
 use crate::connection::Connections;
@@ -332,7 +332,7 @@ impl Checker {
             None => (None, false, false),
         };
         let flow = self.flows.get_mut(id);
-        check_mtu(flow, peer_mtu, seen, arrival == Arrival::InOrder, at, &mut self.judge);
+        path_mtu::check(flow, peer_mtu, seen, arrival == Arrival::InOrder, at, &mut self.judge);
         let known = Known { confident, ..Self::known(flow, peer_mtu) };
         match &mut flow.requests {
             Some(requests) => {
@@ -413,7 +413,7 @@ impl Checker {
         let peer_mtu = self.peer_mtu(id);
         let flow = self.flows.get_mut(id);
         let in_order = flow.responses.continues(psn);
-        check_mtu(flow, peer_mtu, seen, in_order, at, &mut self.judge);
+        path_mtu::check(flow, peer_mtu, seen, in_order, at, &mut self.judge);
         let asked = flow.peer.flow();
         let Some([flow, peer]) = asked.and_then(|peer| self.flows.pair_mut(id, peer)) else {
             self.response_alone(seen, id, at);
@@ -464,41 +464,5 @@ impl Checker {
             let message = "the next request is of another service".into();
             self.judge.fail(Rule::QpService, at, ("a connected service".into(), found, message));
         }
-    }
-}
-
-/// The payload against the path MTU, which a First or Middle shows. A connection keeps it, so a
-/// packet in order that shows another one is wrong; elsewhere the connection may be another one.
-#[inline]
-fn check_mtu(
-    flow: &mut Flow,
-    peer_mtu: Option<PathMtu>,
-    seen: &Seen<'_, '_>,
-    in_order: bool,
-    at: At,
-    judge: &mut Judge,
-) {
-    if !seen.info.payload {
-        return;
-    }
-    let shown = if seen.info.position.ends() { None } else { opcode::mtu_of(seen.payload_len) };
-    let Some(mtu) = flow.mtu.or(peer_mtu) else {
-        flow.mtu = shown;
-        return;
-    };
-    let len = u32::try_from(seen.payload_len).unwrap_or(u32::MAX);
-    let verdict = length::packet(seen.info.position, len, Some(mtu));
-    if verdict.fault().is_none_or(|fault| fault == LengthFault::EmptyLast) {
-        judge.pass(Rule::PayloadMtu);
-    } else if in_order {
-        let expected = match seen.info.position.ends() {
-            true => format!("at most {mtu} bytes"),
-            false => format!("{mtu} bytes"),
-        };
-        let found = format!("{len} bytes");
-        let message = format!("{} against the path MTU of its connection", seen.bth.opcode);
-        judge.fail(Rule::PayloadMtu, at, (expected, found, message));
-    } else {
-        flow.mtu = shown;
     }
 }
