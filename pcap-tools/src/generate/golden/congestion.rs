@@ -67,21 +67,35 @@ traces! {
         |s| malformed(s, |cnp| cnp.bth(|bth| bth.solicited = true));
     "cnp-reserved-bytes", "a congestion notification whose reserved bytes are not zero", [CnpFormat Fail 2],
         |s| malformed(s, |cnp| cnp.with(|builder| builder.ext.cnp_reserved = Some([1; 16])));
-    "cnp-too-dense", "notifications for one flow two microseconds apart", [],
+    "cnp-too-dense", "notifications for one flow two microseconds apart", [CnpSpacing Unknown 3],
         |s| {
             for _ in 0..20 {
                 let send = s.request(Active, Opcode::RC_SEND_ONLY, 512);
                 s.put(&marked(send));
                 let cnp = cnp(s);
-                s.put(&cnp);
+                s.put_all(&[cnp.clone(), cnp]);
             }
             let ack = s.ack(Passive);
             s.put(&ack);
         };
-    "cnp-without-ce", "a notification though nothing was marked", [],
+    "cnp-without-ce", "a notification though nothing was marked", [CnpCause Unknown 5],
         |s| { s.sends(Active, 2); let cnp = cnp(s); s.put(&cnp); s.sends(Active, 2); };
-    "ce-without-cnp", "marks on many packets, and no notification", [],
+    "ce-without-cnp", "marks on many packets, and no notification", [EcnCnp Unknown 1],
         |s| marks(s, 50);
+    "cnps-unheeded", "twenty notifications, and a sender that is no slower for them", [CnpRate Unknown 2221],
+        |s| for number in 0..2_000_u32 {
+            let send = s.request(Active, Opcode::RC_SEND_ONLY, 1024);
+            s.put(&marked(send));
+            if number % 8 == 7 {
+                let ack = s.ack(Passive);
+                s.put(&ack);
+            }
+            if number > 1_800 && number % 10 == 9 {
+                let cnp = cnp(s);
+                s.put(&cnp);
+            }
+            s.wait_us(3);
+        };
     "ce-on-not-ect", "datagrams that cannot be marked, and then one that is marked", [EcnCe Fail 41],
         |s| for number in 0..41_u32 {
             let psn = s.psn(Passive).add(number);

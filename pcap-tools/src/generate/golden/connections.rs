@@ -24,7 +24,7 @@ traces! {
             step(s, Step::Rtu, Active);
             s.sends(Active, 2);
         };
-    "rejected", "a REQ is rejected: nobody listens", [],
+    "rejected", "a REQ is rejected, by a REJ that does not name it", [CmOrder Unknown 2],
         |s| {
             s.reconnect(false);
             step(s, Step::Req, Active);
@@ -40,15 +40,15 @@ traces! {
             draft.payload = mad.to_vec();
             s.put(&draft);
         };
-    "rep-without-req", "a REP for what nobody asked", [],
+    "rep-without-req", "a REP for what nobody asked", [CmOrder Unknown 1],
         |s| { s.reconnect(false); step(s, Step::Rep, Passive); };
-    "rtu-without-rep", "an RTU before the REP", [],
+    "rtu-without-rep", "an RTU before the REP", [CmOrder Unknown 2],
         |s| { s.reconnect(false); step(s, Step::Req, Active); step(s, Step::Rtu, Active); };
     "no-rtu", "the RTU is lost: the first request stands for it", [],
         |s| { s.reconnect(false); step(s, Step::Req, Active); step(s, Step::Rep, Passive); s.sends(Active, 2); };
     "dreq-unanswered", "a DREQ comes three times, and nobody answers", [],
         |s| for _ in 0..3 { step(s, Step::Dreq, Active); };
-    "psn-not-agreed", "the first request has another PSN than the REP states", [],
+    "psn-not-agreed", "the first request has another PSN than the REP states", [CmPsn Unknown 4],
         |s| {
             s.reconnect(false);
             step(s, Step::Req, Active);
@@ -57,6 +57,23 @@ traces! {
             let psn = s.psn(Active).add(7);
             s.set_psn(Active, psn);
             s.sends(Active, 2);
+        };
+    "cm-attribute-unknown", "a message to the connection manager that it has not", [CmMad Fail 1],
+        |s| {
+            s.reconnect(false);
+            let mut mad = s.mad(Step::Req, Active);
+            // The lower byte of the attribute.
+            mad.payload[17] = 0x77;
+            s.put(&mad);
+        };
+    "qpn-not-agreed", "the first request goes to another queue pair than the REP states", [CmQpn Fail 4],
+        |s| {
+            s.reconnect(false);
+            step(s, Step::Req, Active);
+            step(s, Step::Rep, Passive);
+            step(s, Step::Rtu, Active);
+            let send = s.request(Active, Opcode::RC_SEND_ONLY, 64);
+            s.put(&send.bth(|bth| bth.dest_qp = Qpn::new(0x7777)));
         };
     "traffic-after-disconnect", "requests on a connection that has ended", [],
         |s| { step(s, Step::Dreq, Active); step(s, Step::Drep, Passive); s.sends(Active, 2); };
@@ -70,7 +87,7 @@ traces! {
             step(s, Step::Rtu, Active);
             s.sends(Active, 3);
         };
-    "read-limit", "three READs at once where two were agreed", [],
+    "read-limit", "three READs at once where two were agreed", [RcReadLimit Unknown 3],
         |s| {
             let reads = [(); 3].map(|()| s.read(Active, 64));
             s.put_all(&reads);
@@ -85,7 +102,7 @@ traces! {
             s.put(&send);
             s.sends(Active, 2);
         };
-    "q-key-changed", "datagrams to one queue pair with two Q_Keys", [],
+    "q-key-changed", "datagrams to one queue pair with two Q_Keys", [QkeyMatch Unknown 3],
         |s| {
             for qkey in [0x1111_1111, 0x1111_1111, 0x2222_2222] {
                 let psn = s.psn(Active);
