@@ -160,7 +160,10 @@ impl Checker {
                 if arrival == Arrival::NewConnection {
                     agreed.limits.restart();
                 }
-                if let Some(mtu) = agreed.path_mtu {
+                // Where the flow has shown no other, any excess is judged with all its payloads.
+                if let Some(mtu) = agreed.path_mtu
+                    && flow.mtu.is_none_or(|shown| shown.bytes() > mtu.bytes())
+                {
                     check_mtu(mtu, seen, at, &mut self.judge);
                 }
                 arrival
@@ -274,7 +277,8 @@ fn fail_psn(stated: Psn, odd: Psn, odd_at: At, judge: &mut Judge) {
 
 #[inline]
 fn check_mtu(mtu: PathMtu, seen: &Seen<'_, '_>, at: At, judge: &mut Judge) {
-    if seen.info.payload && u32::try_from(seen.payload_len).is_ok_and(|len| len > mtu.bytes()) {
+    let shows = seen.info.payload && !seen.info.position.ends();
+    if shows && u32::try_from(seen.payload_len).is_ok_and(|len| len > mtu.bytes()) {
         let found = format!("{} bytes", seen.payload_len);
         let message = "above the path MTU that the connection was set up with".into();
         judge.fail(Rule::PayloadMtu, at, (format!("at most {mtu} bytes"), found, message));

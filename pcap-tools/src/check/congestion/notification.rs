@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use roce_codec::ib::{Operation, Qpn, Service};
+use roce_codec::ib::{Opcode, Operation, Qpn, Service};
 use roce_codec::net::Ecn;
 
 use crate::check::Checker;
@@ -38,6 +38,8 @@ struct Unanswered {
 struct Path {
     /// Whether marked data came this way.
     marked: bool,
+    /// Whether any was answered.
+    notified: bool,
     unanswered: Option<Unanswered>,
 }
 
@@ -110,11 +112,20 @@ impl Checker {
     /// A congestion notification.
     #[cold]
     pub(in crate::check) fn notification(&mut self, seen: &Seen<'_, '_>, id: FlowId, at: At) {
+        // Each network has an opcode of its own for it.
+        let own = match seen.network {
+            Network::Roce(_) => Opcode::CNP,
+            Network::Native(_) => Opcode::IB_CNP,
+        };
+        if seen.bth.opcode != own {
+            return;
+        }
         let flow = self.flows.get_mut(id);
         let key = flow.key;
         self.check_spacing(seen, id, at);
         let flow = self.flows.get_mut(id);
         let answered = |path: &mut Path, judge: &mut Judge| {
+            path.notified = true;
             if path.unanswered.take().is_some_and(|unanswered| !unanswered.told) {
                 judge.pass(Rule::EcnCnp);
             }
@@ -182,9 +193,13 @@ impl Checker {
 impl Congestion {
     /// The capture ends: marks that were not answered.
     pub(in crate::check) fn finish(&mut self, told: &mut u64, judge: &mut Judge) {
-        let unanswered = self.paths.values().filter_map(|path| path.unanswered);
-        let mut firsts: Vec<At> =
-            unanswered.filter(|unanswered| !unanswered.told).map(|u| u.first).collect();
+        // The last marks of a capture may be answered behind its end, few of them together.
+        let never = self.paths.values().filter(|path| !path.notified);
+        let mut firsts: Vec<At> = never
+            .filter_map(|path| path.unanswered)
+            .filter(|unanswered| !unanswered.told && unanswered.count > UNANSWERED)
+            .map(|unanswered| unanswered.first)
+            .collect();
         firsts.sort_by_key(|first| first.packet);
         for first in firsts {
             judge.unknown_once(Rule::EcnCnp, first, told, || {
