@@ -4,6 +4,7 @@
 mod captures;
 mod cm;
 mod congestion;
+mod coverage;
 mod fabric_faults;
 mod false_alarms;
 mod faults;
