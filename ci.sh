@@ -31,6 +31,7 @@ feature_matrix=(
     "roce-dataplane --no-default-features --features std"
     "roce-dataplane --no-default-features --features af-xdp"
     "roce-dataplane --no-default-features --features packet"
+    "roce-pcap --no-default-features"
     "dpu-app"
     "dpu-app --no-default-features"
     "dpu-app --no-default-features --features std"
@@ -551,7 +552,11 @@ verb_bench() {
 
 bench() {
     local log=$ci_dir/bench.log
-    cargo bench --locked --workspace --bench '*' 2>&1 | tee "$log"
+    {
+        cargo bench --locked --workspace --exclude roce-pcap --bench '*'
+        # Without Parquet and Arrow, which take minutes to build and are not measured here.
+        cargo bench --locked -p roce-pcap --no-default-features --features compression --bench pcap
+    } 2>&1 | tee "$log"
     grep -q '^ratio ' "$log" || {
         say "missing: a benchmark that prints a line 'ratio NAME ours=... peer=... x=...'"
         return 1
@@ -575,7 +580,7 @@ verb_interop() {
 
 interop() {
     need tests/interop/run "the scenarios against a real Linux peer"
-    cargo build --locked --release --workspace --bins
+    cargo build --locked --release -p roce-testbed --bins
     as_root tests/interop/run
 }
 

@@ -133,7 +133,8 @@ pub(super) fn check_qkey(
     match other {
         None => judge.pass(Rule::QkeyMatch),
         Some((expected, message)) => {
-            judge.unknown_once(Rule::QkeyMatch, at, told, || (expected, hex(found), message.into()))
+            judge
+                .unknown_once(Rule::QkeyMatch, at, told, || (expected, hex(found), message.into()));
         }
     }
 }

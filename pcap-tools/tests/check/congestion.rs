@@ -21,7 +21,7 @@ pub(crate) fn load_notified() -> Vec<Owned> {
         out.push(packet.clone());
         if marked {
             marks += 1;
-            if marks % 3 == 0 {
+            if marks.is_multiple_of(3) {
                 out.push(notification(&packet, marks));
             }
         }

@@ -24,7 +24,7 @@ fn the_readme_says_what_the_captures_cover() {
         for packet in load(&path) {
             let frame = frame(&packet).unwrap();
             let opcode = frame.opcode();
-            let mut count = |kinds: &mut BTreeMap<_, BTreeMap<_, _>>, kind| {
+            let count = |kinds: &mut BTreeMap<_, BTreeMap<_, _>>, kind| {
                 *kinds.entry(kind).or_default().entry(name(&path)).or_default() += 1;
             };
             count(&mut opcodes, (opcode.0, opcode.to_string()));

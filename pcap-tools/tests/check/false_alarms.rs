@@ -267,7 +267,7 @@ fn of_rule(findings: &[Finding], rule: Rule) -> Vec<Verdict> {
 fn source_port_not_constant() {
     let vary = |packets: &[Owned]| {
         each(packets, |at, parts| {
-            parts.builder.udp.src_port = 0xc000 + u16::try_from(at % 7).unwrap()
+            parts.builder.udp.src_port = 0xc000 + u16::try_from(at % 7).unwrap();
         })
     };
     let multipath = vary(&load_own("rxe-send"));

@@ -126,7 +126,7 @@ Unknown for the opcodes of passive optical networks and the extension: MAC contr
 control.",
         ),
         Rule::PauseStorm => (
-            "Pauses end",
+            "Pauses end in time",
             "A sender that keeps a priority paused without a break for 100 ms (or what the device \
 profile states) stops that priority on the whole path back to the sources: a NIC whose receive \
 pipeline hangs, or a cycle of switches that wait for each other. Watchdogs of switches and NICs act on \
