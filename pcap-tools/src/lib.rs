@@ -42,6 +42,7 @@ pub mod message;
 pub mod observed;
 pub mod replay;
 pub mod rewrite;
+pub mod stats;
 pub mod upper;
 
 mod flow;

@@ -131,6 +131,10 @@ impl<F: Entry> FlowTable<F> {
         self.flows.get_disjoint_mut([one.0, other.0]).ok()
     }
 
+    pub(crate) fn into_flows(self) -> impl Iterator<Item = F> {
+        self.flows.into_iter()
+    }
+
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut F> {
         self.flows.iter_mut()
     }

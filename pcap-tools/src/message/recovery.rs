@@ -85,7 +85,7 @@ pub struct Recovery {
     pub recovered_ns: Option<u64>,
     /// That answer.
     pub recovered_packet: Option<u64>,
-    /// Request packets sent again until then.
+    /// Request packets sent again, up to the next new one.
     pub packets_resent: u32,
     /// Times it went back until then.
     pub rounds: u32,
@@ -101,7 +101,12 @@ impl Recovery {
 
 /// The recovery a flow is in, if it is in one.
 #[derive(Debug, Default)]
-pub(super) struct Recovering(Option<Recovery>);
+pub(super) struct Recovering {
+    /// What was missing is still missing.
+    open: Option<Recovery>,
+    /// What was missing has come, and the requester goes on sending again what followed.
+    passing: Option<Recovery>,
+}
 
 impl Recovering {
     /// A NAK, or what amounts to one, for `psn`. Everything before that had arrived.
@@ -113,31 +118,37 @@ impl Recovering {
         at: At,
         done: &mut Vec<Recovery>,
     ) {
-        if let Some(open) = &mut self.0 {
-            if open.psn.is_after(psn) || (open.psn == psn && open.cause == cause) {
+        if let Some(open) = &self.open {
+            // The same one again, an old one, or one that follows from it.
+            let known = open.psn.is_after(psn) || (open.psn == psn && open.cause == cause);
+            if known || cause == Cause::ImpliedNak {
                 return;
             }
-            // Before an implied NAK its READ is all that is known to be missing.
-            if cause == Cause::ImpliedNak {
-                return;
-            }
-            self.recovered(at, done);
+            self.recovered(at);
         }
-        self.0 = Some(Recovery { psn, ..start(flow, cause, psn, at) });
+        self.settle(done);
+        self.open = Some(start(flow, cause, psn, at));
     }
 
-    /// A request was sent again outside of any recovery, or in one. `stalled_ns` is when the
-    /// connection was last heard of.
+    /// A request was sent again; `goes_back` says that it does not just follow the one before.
     pub(super) fn resent(
         &mut self,
-        flow: FlowKey,
-        cause: Cause,
-        psn: Psn,
+        request: &Resent,
         at: At,
-        stalled_ns: Option<u64>,
         goes_back: bool,
+        done: &mut Vec<Recovery>,
     ) {
-        let open = self.0.get_or_insert_with(|| Recovery {
+        if self.open.is_none() {
+            if !goes_back {
+                if let Some(passing) = &mut self.passing {
+                    passing.packets_resent = passing.packets_resent.saturating_add(1);
+                }
+                return;
+            }
+            self.settle(done);
+        }
+        let Resent { flow, cause, psn, stalled_ns } = *request;
+        let open = self.open.get_or_insert_with(|| Recovery {
             stalled_ns: if cause == Cause::Timeout { stalled_ns } else { at.time_ns },
             ..start(flow, cause, psn, at)
         });
@@ -153,33 +164,54 @@ impl Recovering {
     /// Whether one is going on.
     #[inline]
     pub(super) fn is_open(&self) -> bool {
-        self.0.is_some()
+        self.open.is_some()
     }
 
     /// An answer says that everything up to `psn` has arrived. `in_order` says that this holds of
     /// READ responses, too.
     #[inline]
-    pub(super) fn answered(&mut self, psn: Psn, in_order: bool, at: At, done: &mut Vec<Recovery>) {
-        if let Some(open) = &self.0
+    pub(super) fn answered(&mut self, psn: Psn, in_order: bool, at: At) {
+        if let Some(open) = &self.open
             && !open.psn.is_after(psn)
             && (in_order || open.cause != Cause::ImpliedNak)
         {
-            self.recovered(at, done);
+            self.recovered(at);
         }
     }
 
-    fn recovered(&mut self, at: At, done: &mut Vec<Recovery>) {
-        let Some(mut open) = self.0.take() else { return };
-        (open.recovered_ns, open.recovered_packet) = (at.time_ns, Some(at.packet));
-        push(open, done);
+    fn recovered(&mut self, at: At) {
+        if let Some(mut open) = self.open.take() {
+            (open.recovered_ns, open.recovered_packet) = (at.time_ns, Some(at.packet));
+            self.passing = Some(open);
+        }
+    }
+
+    /// Something new was sent, or the requester goes back once more: what was made good is over.
+    #[inline]
+    pub(super) fn settle(&mut self, done: &mut Vec<Recovery>) {
+        if let Some(passing) = self.passing.take() {
+            push(passing, done);
+        }
     }
 
     /// The connection or the capture ends.
     pub(super) fn finish(&mut self, done: &mut Vec<Recovery>) {
-        if let Some(open) = self.0.take() {
+        self.settle(done);
+        if let Some(open) = self.open.take() {
             push(open, done);
         }
     }
+}
+
+/// A request that was sent again.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Resent {
+    pub(super) flow: FlowKey,
+    /// Why, unless it is known already.
+    pub(super) cause: Cause,
+    pub(super) psn: Psn,
+    /// When the connection was last heard of.
+    pub(super) stalled_ns: Option<u64>,
 }
 
 fn start(flow: FlowKey, cause: Cause, psn: Psn, at: At) -> Recovery {

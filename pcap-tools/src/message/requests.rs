@@ -4,7 +4,7 @@ use roce_codec::ib::{NakCode, PathMtu, Psn, Service};
 
 use super::outstanding::{Outstanding, Queue};
 use super::packet::{Answer, At, Kind, Request};
-use super::recovery::{Cause, Recovering};
+use super::recovery::{Cause, Recovering, Resent};
 use super::window::{WINDOW, Window};
 use super::{Arrival, Ending, Finished};
 use crate::observed::FlowKey;
@@ -137,6 +137,7 @@ impl Requests {
         match arrival {
             Arrival::Copy => return,
             Arrival::New => {
+                self.recovering.settle(&mut done.recoveries);
                 self.seen.advance(psn);
                 self.seen.mark(psn, 1);
                 self.new_packet(request, mtu, at);
@@ -144,12 +145,12 @@ impl Requests {
             Arrival::Late => {
                 self.seen.mark(psn, 1);
                 if self.recovering.is_open() {
-                    self.went_back(psn, at);
+                    self.went_back(psn, at, done);
                 }
                 self.late_packet(request, mtu, at);
             }
             Arrival::Again => {
-                self.went_back(psn, at);
+                self.went_back(psn, at, done);
                 if let Some((_, message)) = self.queue.around(psn)
                     && !psn.is_after(message.last)
                 {
@@ -166,7 +167,7 @@ impl Requests {
         }
     }
 
-    fn went_back(&mut self, psn: Psn, at: At) {
+    fn went_back(&mut self, psn: Psn, at: At, done: &mut Finished) {
         let silent_ns = at.time_ns.zip(self.heard_ns).map(|(now, then)| now.saturating_sub(then));
         let cause = match self.answered {
             Some(answered) if !psn.is_after(answered) => Cause::AnswerLost,
@@ -176,7 +177,8 @@ impl Requests {
             _ => Cause::Unknown,
         };
         let goes_back = !psn.is_after(self.last.psn);
-        self.recovering.resent(self.flow, cause, psn, at, self.heard_ns, goes_back);
+        let resent = Resent { flow: self.flow, cause, psn, stalled_ns: self.heard_ns };
+        self.recovering.resent(&resent, at, goes_back, &mut done.recoveries);
     }
 
     fn new_packet(&mut self, request: &Request, mtu: Option<PathMtu>, at: At) {
@@ -308,7 +310,7 @@ impl Requests {
                     self.finish_at(place, Ending::Acknowledged, Some(at), done);
                 }
                 self.note_answered(psn);
-                self.recovering.answered(psn, true, at, &mut done.recoveries);
+                self.recovering.answered(psn, true, at);
             }
             Kind::Reserved => {}
         }
@@ -343,8 +345,8 @@ impl Requests {
         if !to.is_before(self.first) {
             self.note_answered(to);
         }
-        self.recovering.answered(to, true, at, &mut done.recoveries);
-        self.recovering.answered(psn, false, at, &mut done.recoveries);
+        self.recovering.answered(to, true, at);
+        self.recovering.answered(psn, false, at);
         if let Some(missing) = missing {
             let recoveries = &mut done.recoveries;
             self.recovering.refused(self.flow, Cause::ImpliedNak, missing, at, recoveries);
@@ -397,7 +399,7 @@ impl Requests {
             // A READ that is finished was answered again.
             _ => psn,
         };
-        self.recovering.answered(psn, !psn.is_after(expected), at, &mut done.recoveries);
+        self.recovering.answered(psn, !psn.is_after(expected), at);
         if psn.is_after(expected) {
             let recoveries = &mut done.recoveries;
             self.recovering.refused(self.flow, Cause::ImpliedNak, expected, at, recoveries);

@@ -261,11 +261,8 @@ impl Tracker {
         };
         let after = flow.requests.as_ref().map_or(0, |requests| requests.waiting());
         self.waiting = (self.waiting + after).saturating_sub(before);
-        // Requests that are likely to be answered under their own PSN: those that end a message or
-        // start it, which is where refusals are.
-        let position = request.info.position;
-        let answered = position.starts() || position.ends();
-        if !settled && answered && request.info.answer() != Answers::None {
+        // A NAK may name any of them.
+        if !settled && request.info.answer() != Answers::None {
             self.pairing.request(&mut self.flows, id, request.psn);
         }
         arrival

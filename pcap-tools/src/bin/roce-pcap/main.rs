@@ -17,6 +17,7 @@ mod progress;
 mod replay;
 mod rewrite;
 mod schema;
+mod stats;
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
@@ -44,6 +45,8 @@ enum Command {
     Decode(decode::Args),
     /// Judge captures by the rules of the specification
     Check(check::Args),
+    /// Figures: operations, goodput, latency, losses and recovery, congestion, pauses
+    Stats(stats::Args),
     /// Print the page of a rule, or the list of all rules
     Explain(explain::Args),
     /// Copy a capture with the findings as packet comments, for Wireshark
@@ -102,6 +105,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Decode(args) => decode::run(&args, cli.color.is_wanted(), &mut out),
         Command::Check(args) => check::run(&args, &mut out),
+        Command::Stats(args) => stats::run(&args, &mut out),
         Command::Explain(args) => explain::run(&args, &mut out),
         Command::Annotate(args) => annotate::run(&args),
         Command::Rewrite(args) => rewrite::run(&args),

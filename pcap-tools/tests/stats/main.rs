@@ -1,0 +1,3 @@
+//! Figures against an independent witness, hand-made traffic and known truths.
+
+mod captures;
