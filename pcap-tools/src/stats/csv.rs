@@ -7,13 +7,12 @@ use super::figures::Figures;
 use super::measure::measures;
 
 impl Summary {
-    /// Writes the heading: `file` first if there are several.
+    /// Writes the heading.
     ///
     /// # Errors
     /// What `out` says.
-    pub fn write_csv_heading(named: bool, out: &mut dyn Write) -> io::Result<()> {
-        let file = if named { "file," } else { "" };
-        write!(out, "{file}row,src,dst,dest_qp,src_qp,received_packets,received_wire_bytes")?;
+    pub fn write_csv_heading(out: &mut dyn Write) -> io::Result<()> {
+        write!(out, "file,row,src,dst,dest_qp,src_qp,received_packets,received_wire_bytes")?;
         for (name, _) in measures() {
             write!(out, ",{name}")?;
         }
@@ -24,12 +23,9 @@ impl Summary {
     ///
     /// # Errors
     /// What `out` says.
-    pub fn write_csv(&self, file: Option<&str>, out: &mut dyn Write) -> io::Result<()> {
+    pub fn write_csv(&self, file: &str, out: &mut dyn Write) -> io::Result<()> {
         let mut row = |start: String, figures: &Figures| {
-            if let Some(file) = file {
-                write!(out, "\"{}\",", file.replace('"', "\"\""))?;
-            }
-            write!(out, "{start}")?;
+            write!(out, "\"{}\",{start}", file.replace('"', "\"\""))?;
             for (_, measure) in measures() {
                 match measure(figures) {
                     Some(value) => write!(out, ",{value}")?,

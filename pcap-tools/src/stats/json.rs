@@ -15,14 +15,10 @@ impl Summary {
     ///
     /// # Errors
     /// What `out` says.
-    pub fn write_json(&self, file: Option<&str>, out: &mut dyn Write) -> io::Result<()> {
-        out.write_all(b"{")?;
-        if let Some(file) = file {
-            out.write_all(b"\"file\":")?;
-            serde_json::to_writer(&mut *out, file)?;
-            out.write_all(b",")?;
-        }
-        out.write_all(b"\"total\":")?;
+    pub fn write_json(&self, file: &str, out: &mut dyn Write) -> io::Result<()> {
+        out.write_all(b"{\"file\":")?;
+        serde_json::to_writer(&mut *out, file)?;
+        out.write_all(b",\"total\":")?;
         self.total(out)?;
         for (name, rows) in self.tables() {
             write!(out, ",\n\"{name}s\":[")?;
@@ -40,7 +36,7 @@ impl Summary {
     ///
     /// # Errors
     /// What `out` says.
-    pub fn write_jsonl(&self, file: Option<&str>, out: &mut dyn Write) -> io::Result<()> {
+    pub fn write_jsonl(&self, file: &str, out: &mut dyn Write) -> io::Result<()> {
         let mut object = start("total", file, out)?;
         object.raw("capture_packets", self.packets)?;
         figures(&mut object, &self.total)?.end()?;
@@ -81,12 +77,9 @@ impl Summary {
 }
 
 /// Starts a line's object.
-fn start<'w>(table: &str, file: Option<&str>, out: &'w mut dyn Write) -> io::Result<Object<'w>> {
+fn start<'w>(table: &str, file: &str, out: &'w mut dyn Write) -> io::Result<Object<'w>> {
     let mut object = Object::start(out)?;
-    object.text("table", table)?;
-    if let Some(file) = file {
-        object.text("file", file)?;
-    }
+    object.text("table", table)?.text("file", file)?;
     Ok(object)
 }
 

@@ -71,27 +71,28 @@ impl Dcqcn {
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<Outcome> {
     let mut outcome = Outcome::Clean;
-    let many = args.input.is_many();
     if args.format == Format::Csv {
-        Summary::write_csv_heading(many, out)?;
+        Summary::write_csv_heading(out)?;
     }
-    for mut capture in input::open(&args.input) {
+    let captures: Vec<Capture> = input::open(&args.input).collect();
+    let many = captures.len() > 1;
+    for mut capture in captures {
         let mut stats = Stats::new(options(args));
         if !collect(&mut capture, &mut stats, out)? {
             outcome = Outcome::Unusable;
         }
         let summary = stats.finish();
-        let name = many.then(|| capture.name());
-        match (args.format, name.as_deref()) {
-            (Format::Text, name) => {
-                if let Some(name) = name {
+        let name = capture.name();
+        match args.format {
+            Format::Text => {
+                if many {
                     writeln!(out, "{name}:")?;
                 }
                 summary.write_text(out)?;
             }
-            (Format::Json, name) => summary.write_json(name, out)?,
-            (Format::Jsonl, name) => summary.write_jsonl(name, out)?,
-            (Format::Csv, name) => summary.write_csv(name, out)?,
+            Format::Json => summary.write_json(&name, out)?,
+            Format::Jsonl => summary.write_jsonl(&name, out)?,
+            Format::Csv => summary.write_csv(&name, out)?,
         }
     }
     Ok(outcome)
