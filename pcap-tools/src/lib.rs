@@ -41,6 +41,7 @@ pub mod generate;
 pub mod message;
 pub mod observed;
 pub mod replay;
+pub mod report_html;
 pub mod rewrite;
 pub mod stats;
 pub mod upper;

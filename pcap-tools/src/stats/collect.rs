@@ -67,8 +67,8 @@ impl Stats {
         self.observed(&Observed::new(packet));
     }
 
-    /// Takes the next packet, which was observed already.
-    pub fn observed(&mut self, observed: &Observed<'_>) {
+    /// Takes the next packet, which was observed already; says what it is among messages.
+    pub fn observed(&mut self, observed: &Observed<'_>) -> Part {
         self.packets += 1;
         let packet = &observed.packet;
         let time_ns = packet.timestamp_ns;
@@ -78,9 +78,11 @@ impl Stats {
         }
         if let Dissected::MacControl(frame) = &observed.what {
             self.pauses.frame(frame, time_ns);
-            return;
+            return Part::Other;
         }
-        let Some((transport, key)) = observed.transport().zip(observed.flow()) else { return };
+        let Some((transport, key)) = observed.transport().zip(observed.flow()) else {
+            return Part::Other;
+        };
         let ce = matches!(&observed.what, Dissected::Roce(frame) if is_marked(frame));
         let id = row(&mut self.rows, key, &mut self.forgotten, &mut self.hosts, &mut self.graphs);
         let Self { tracker, rows, total, options, graphs, .. } = self;
@@ -95,7 +97,7 @@ impl Stats {
             sent(figures, &tracked, packet, ce);
         }
         if tracked.part == Part::Damaged {
-            return;
+            return tracked.part;
         }
         if let Some((graphs, now_ns)) = of_flow.graphs.as_mut().zip(time_ns) {
             draw_sent(graphs, transport, tracked.part, packet, now_ns, ce, options);
@@ -127,6 +129,7 @@ impl Stats {
             _ => {}
         }
         finished(&tracked, rows, total, &mut self.recoveries, &mut self.recoveries_dropped);
+        tracked.part
     }
 
     /// The capture has ended.

@@ -55,6 +55,8 @@ pub use quantity::{Bytes, Duration, Rate};
 pub use rate::{Interval, Rates};
 pub use times::Times;
 
+pub(crate) use rate::float;
+
 /// What to find out beyond the figures.
 #[derive(Debug, Clone)]
 pub struct Options {

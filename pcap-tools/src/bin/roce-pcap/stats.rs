@@ -3,9 +3,12 @@
 use std::io::{self, Write};
 use std::num::NonZeroU64;
 
+use std::path::{Path, PathBuf};
+
 use clap::ValueEnum;
 use roce_codec::dcqcn::Params;
-use roce_pcap::capture::Batch;
+use roce_pcap::capture::{Batch, Packet};
+use roce_pcap::report_html::HtmlReport;
 use roce_pcap::stats::{Options, Stats, Summary};
 
 use crate::Outcome;
@@ -36,6 +39,9 @@ pub(crate) struct Args {
     /// Output: text; json (one object a capture); jsonl (one object a row); csv (RFC 4180)
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+    /// Write a report as one page of HTML instead: graphs, tables, findings with their packets
+    #[arg(long, value_name = "FILE", conflicts_with = "format")]
+    html: Option<PathBuf>,
     /// The rate of the link, such as 100G or 2.5G: for the time of pauses and for DCQCN
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     link_rate: Option<NonZeroU64>,
@@ -70,6 +76,9 @@ impl Dcqcn {
 }
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<Outcome> {
+    if let Some(path) = &args.html {
+        return write_html(args, path, out);
+    }
     let mut outcome = Outcome::Clean;
     if args.format == Format::Csv {
         Summary::write_csv_heading(out)?;
@@ -78,7 +87,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<Outcome> {
     let many = captures.len() > 1;
     for mut capture in captures {
         let mut stats = Stats::new(options(args));
-        if !collect(&mut capture, &mut stats, out)? {
+        if !read(&mut capture, out, |packet| stats.packet(packet))? {
             outcome = Outcome::Unusable;
         }
         let summary = stats.finish();
@@ -105,8 +114,28 @@ fn options(args: &Args) -> Options {
     Options { link_bps: args.link_rate, dcqcn: args.dcqcn.params(), graphs }
 }
 
+/// The report of one capture.
+fn write_html(args: &Args, path: &Path, out: &mut impl Write) -> io::Result<Outcome> {
+    let mut captures = input::open(&args.input);
+    let (Some(mut capture), None) = (captures.next(), captures.next()) else {
+        eprintln!("roce-pcap: --html makes a page of one capture: name one (--rotated for a set)");
+        return Ok(Outcome::Unusable);
+    };
+    let mut report = HtmlReport::new(&capture.name(), options(args));
+    let whole = read(&mut capture, out, |packet| report.packet(packet))?;
+    if let Err(error) = std::fs::write(path, report.finish()) {
+        eprintln!("roce-pcap: cannot write {}: {error}", path.display());
+        return Ok(Outcome::Unusable);
+    }
+    Ok(if whole { Outcome::Clean } else { Outcome::Unusable })
+}
+
 /// Reads a capture to its end; says whether all of it could be read.
-fn collect(capture: &mut Capture, stats: &mut Stats, out: &mut impl Write) -> io::Result<bool> {
+fn read(
+    capture: &mut Capture,
+    out: &mut impl Write,
+    mut take: impl FnMut(&Packet<'_>),
+) -> io::Result<bool> {
     let mut whole = true;
     let mut batch = Batch::new();
     loop {
@@ -114,7 +143,7 @@ fn collect(capture: &mut Capture, stats: &mut Stats, out: &mut impl Write) -> io
             Ok(0) => return Ok(whole),
             Ok(_) => {
                 for packet in batch.packets() {
-                    stats.packet(&packet);
+                    take(&packet);
                 }
             }
             Err(error) => {
