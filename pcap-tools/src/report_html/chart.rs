@@ -8,8 +8,8 @@ use crate::stats::{Duration, Rate};
 
 /// The picture, in its own units, and the margins around the plot.
 const WIDTH: f64 = 760.0;
-const LEFT: f64 = 72.0;
-const RIGHT: f64 = 12.0;
+const LEFT: f64 = 88.0;
+const RIGHT: f64 = 28.0;
 const TOP: f64 = 8.0;
 const BOTTOM: f64 = 34.0;
 

@@ -10,7 +10,7 @@ const MARKS: [(Mark, &str, &str, &str); 6] = [
     (Mark::Request, "request", "request", "h1.6"),
     (Mark::Ack, "ack", "ACK", "m0 3h1.6"),
     (Mark::ReadResponse, "response", "READ response", "m0 -3h1.6"),
-    (Mark::Again, "again", "sent again", "m-1.5 0h4.6"),
+    (Mark::Again, "again", "sent again", "m-.5 0h2.6"),
     (Mark::Nak, "nak", "NAK", "m-4 -4l8 8m0 -8l-8 8"),
     (Mark::NotReady, "rnr", "RNR NAK", "m-4 0h8m-4 -4v8"),
 ];
@@ -190,14 +190,15 @@ pub(super) fn latency(name: &str, times: &Times) -> String {
     // A bar of one stands out from none.
     let height = |count: u64| 1.0 + since(count, 0).log10();
     let power = |exponent: f64| 10_f64.powf(exponent);
-    let decades = |from: f64, to: f64, scale: f64| {
-        let whole = (0..=20).map(f64::from).map(move |exponent| exponent * scale);
-        whole.filter(move |at| (from..=to).contains(at))
-    };
     let (from, to) = ((first / 10.0).floor() * 10.0, ((last + 1.0) / 10.0).ceil() * 10.0);
-    let times_at =
-        decades(from, to, 10.0).map(|at| (at, Duration(whole(power(at / 10.0))).to_string()));
-    let counts_at = decades(0.0, height(most), 1.0).map(|at| (at + 1.0, format!("{}", power(at))));
+    let decades = || (0..=20).map(f64::from);
+    let times_at = decades()
+        .map(|decade| (decade * 10.0, Duration(whole(power(decade))).to_string()))
+        .filter(|(at, _)| (from..=to).contains(at));
+    let counts_at = decades()
+        .flat_map(|decade| [1.0, 2.0, 5.0].map(|digit| digit * power(decade)))
+        .map(|count| (1.0 + count.log10(), format!("{count}")))
+        .filter(|(at, _)| *at <= height(most));
     let mut chart = Chart::start(
         &format!("latency of {} messages, {name}", times.count()),
         200.0,
@@ -206,7 +207,7 @@ pub(super) fn latency(name: &str, times: &Times) -> String {
             ..Scale::linear(from, to, Unit::Logarithm, "latency")
         },
         &Scale {
-            steps: Some(counts_at.filter(|(at, _)| *at <= height(most)).collect()),
+            steps: Some(counts_at.collect()),
             ..Scale::linear(0.0, height(most), Unit::Logarithm, "messages")
         },
     );

@@ -90,7 +90,7 @@ impl HtmlReport {
         self.findings.add(findings);
         let again = matches!(part, Part::Request(Arrival::Again | Arrival::Late));
         let went_back = again && !self.was_again;
-        self.was_again = again || (self.was_again && part == Part::Answer);
+        self.was_again = again;
         let interest = if finding {
             Some(Interest::Finding)
         } else {

@@ -165,6 +165,7 @@ impl Stats {
             flows.push(flow);
         }
         flows.sort_by_key(|flow| std::cmp::Reverse(flow.figures.wire_bytes));
+        self.recoveries.sort_by_key(|recovery| recovery.detected_packet);
         Summary {
             packets: self.packets,
             total: self.total,

@@ -118,7 +118,7 @@ pub struct Summary {
     pub flows: Vec<FlowSummary>,
     /// Flows that were silent when there were too many: their sum, and how many.
     pub forgotten: Option<(Figures, u64)>,
-    /// Losses and RNR waits in the order they ended, the first [`Summary::MAX_RECOVERIES`].
+    /// Losses and RNR waits in the order they showed, the first [`Summary::MAX_RECOVERIES`] to end.
     pub recoveries: Vec<Recovery>,
     /// Those beyond that.
     pub recoveries_dropped: u64,
