@@ -134,11 +134,11 @@ pub(super) fn rates(name: &str, rates: &Rates, start_ns: u64) -> String {
         );
         let d = steps(&chart, shown(), start_ns, |interval| interval.alpha);
         chart.path("allowed", &d);
-        let _ = write!(
+        let _ = writeln!(
             html,
             "<figure><figcaption>DCQCN: the estimate of congestion, alpha, that the CNPs seen here \
              lead to. The rate above it is what the sender may send at most, from its first CNP on; \
-             less means that it had less to send, or reacts otherwise.</figcaption>{}</figure>\n",
+             less means that it had less to send, or reacts otherwise.</figcaption>{}</figure>",
             chart.finish()
         );
     }

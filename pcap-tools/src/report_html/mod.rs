@@ -218,7 +218,7 @@ fn charts(summary: &Summary, start_ns: u64) -> String {
         html += "<p>No flow has requests and times.</p>\n";
     } else if count > MOST_CHARTS {
         let _ =
-            write!(html, "<p>The {MOST_CHARTS} busiest of {count} flows that were followed.</p>\n");
+            writeln!(html, "<p>The {MOST_CHARTS} busiest of {count} flows that were followed.</p>");
     }
     for flow in drawn.take(MOST_CHARTS) {
         let _ =

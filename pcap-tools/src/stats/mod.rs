@@ -58,7 +58,7 @@ pub use times::Times;
 pub(crate) use rate::float;
 
 /// What to find out beyond the figures.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// The rate of the link at the tap, bits a second: turns the quanta of pauses into time, and is
     /// where DCQCN starts from.
