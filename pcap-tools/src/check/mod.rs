@@ -370,6 +370,7 @@ impl Checker {
         if let Some(peer) = flow.peer.flow() {
             let peer = self.flows.get_mut(peer);
             peer.responses = ResponseStream::default();
+            peer.mtu = None;
             peer.habits = Habits::default();
         }
         pairing::part(&mut self.flows, id);

@@ -2,7 +2,7 @@
 //! nobody is called a sinner for it.
 
 use roce_codec::cm::{AttributeId, Mad};
-use roce_codec::ib::{Opcode, PKey, Qpn, Service};
+use roce_codec::ib::{Opcode, PKey, Psn, Qpn, Service};
 use roce_codec::net::Ip;
 use roce_pcap::check::{Finding, Profile, Rule, Verdict};
 
@@ -416,4 +416,41 @@ fn multicast_is_clean() {
     });
     let (summary, findings) = judge_with(Profile::built_in("strict").unwrap(), &group);
     assert_eq!((summary.fail, findings.len()), (0, 0), "{findings:?}");
+}
+
+/// Queue pairs that serve one connection after another, with another path MTU: READs in packets of
+/// 256 bytes, then SENDs, the first of one packet each, so that only the answers of the READs have
+/// shown one.
+#[test]
+fn a_queue_pair_comes_again_with_another_path_mtu() {
+    let reads = load_own("rxe-read");
+    let sends = load_own("rxe-send");
+    let requester = frame(&reads[0]).unwrap().src();
+    let find = |opcode, forth| {
+        let is = |packet: &&Owned| {
+            frame(packet).is_some_and(|f| f.opcode() == opcode && (f.src() == requester) == forth)
+        };
+        sends.iter().find(is).unwrap()
+    };
+    let template = [
+        find(Opcode::RC_SEND_ONLY, true),
+        find(Opcode::RC_SEND_FIRST, true),
+        find(Opcode::RC_SEND_MIDDLE, true),
+        find(Opcode::RC_SEND_LAST, true),
+        find(Opcode::RC_ACKNOWLEDGE, false),
+    ];
+    let qp = frame(&reads[1340]).unwrap().dest_qp();
+    let numbered = |packet: &Owned, psn: u32| {
+        let mut parts = Parts::of(packet).unwrap();
+        (parts.builder.bth.dest_qp, parts.builder.bth.psn) = (qp, Psn::new(psn));
+        parts.emit(packet)
+    };
+    let [only, first, middle, last, ack] = template;
+    let second = reads.iter().filter(|packet| frame(packet).unwrap().dest_qp() == qp);
+    let mut talk: Vec<Owned> = second.cloned().collect();
+    assert!(talk.len() > 1000);
+    talk.extend((0..20).flat_map(|psn| [numbered(only, psn), numbered(ack, psn)]));
+    talk.extend([numbered(first, 20), numbered(middle, 21), numbered(last, 22), numbered(ack, 22)]);
+    let (_, findings) = judge(&talk);
+    assert!(failures(&findings).is_empty(), "{}", failures(&findings)[0]);
 }
