@@ -167,6 +167,12 @@ impl Recovering {
         self.open.is_some()
     }
 
+    /// Whether a packet that came late belongs to one: what is only overtaken does not.
+    #[inline]
+    pub(super) fn takes_late(&self, goes_back: bool) -> bool {
+        self.open.is_some() || (self.passing.is_some() && !goes_back)
+    }
+
     /// An answer says that everything up to `psn` has arrived. `in_order` says that this holds of
     /// READ responses, too.
     #[inline]

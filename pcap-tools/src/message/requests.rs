@@ -144,7 +144,7 @@ impl Requests {
             }
             Arrival::Late => {
                 self.seen.mark(psn, 1);
-                if self.recovering.is_open() {
+                if self.recovering.takes_late(!psn.is_after(self.last.psn)) {
                     self.went_back(psn, at, done);
                 }
                 self.late_packet(request, mtu, at);

@@ -19,7 +19,7 @@ impl Table {
     /// Starts one. Columns whose name starts with `<` are text, and stand to the left.
     fn start(caption: &str, columns: &[&str]) -> Self {
         let mut html = format!(
-            "<div class=\"scroll\" tabindex=\"0\"><table><caption>{}</caption><thead><tr>",
+            "<div class=\"scroll\" tabindex=\"0\"><table><caption><span>{}</span></caption><thead><tr>",
             Escaped(caption)
         );
         for column in columns {
@@ -264,9 +264,9 @@ pub(super) fn pauses(summary: &Summary) -> String {
 /// The packets of an excerpt, each with its number as an anchor.
 pub(super) fn packets(excerpt: &Excerpt) -> String {
     let mut html = String::from(
-        "<div class=\"scroll\" tabindex=\"0\"><table class=\"packets\"><caption>Packets that findings and \
+        "<div class=\"scroll\" tabindex=\"0\"><table class=\"packets\"><caption><span>Packets that findings and \
          losses speak of, with two before and after them; at most 2,000, of which 1,000 for losses. Times \
-         count from the first packet of the capture.</caption><tbody>\n",
+         count from the first packet of the capture.</span></caption><tbody>\n",
     );
     let mut next = None;
     for (number, line) in excerpt.lines() {

@@ -11,7 +11,8 @@ use crate::message::Recovery;
 use crate::observed::FlowKey;
 
 impl Summary {
-    /// Writes one object: `total`, and the arrays `hosts`, `flows`, `losses`, `pauses` and `dcqcn`.
+    /// Writes one object: `total`, and the arrays `hosts`, `flows`, `losses`, `pauses` and
+    /// `intervals`, the last of the flows that DCQCN is followed for.
     ///
     /// # Errors
     /// What `out` says.
@@ -20,8 +21,8 @@ impl Summary {
         serde_json::to_writer(&mut *out, file)?;
         out.write_all(b",\"total\":")?;
         self.total(out)?;
-        for (name, rows) in self.tables() {
-            write!(out, ",\n\"{name}s\":[")?;
+        for (_, name, rows) in self.tables() {
+            write!(out, ",\n\"{name}\":[")?;
             for (at, row) in rows.into_iter().enumerate() {
                 out.write_all(if at == 0 { b"\n" } else { b",\n" })?;
                 row.write(self, &mut Object::start(out)?)?.end()?;
@@ -41,7 +42,7 @@ impl Summary {
         object.raw("capture_packets", self.packets)?;
         figures(&mut object, &self.total)?.end()?;
         out.write_all(b"\n")?;
-        for (name, rows) in self.tables() {
+        for (name, _, rows) in self.tables() {
             for row in rows {
                 row.write(self, &mut start(name, file, out)?)?.end()?;
                 out.write_all(b"\n")?;
@@ -58,7 +59,8 @@ impl Summary {
         figures(&mut object, &self.total)?.end()
     }
 
-    fn tables(&self) -> [(&'static str, Vec<Row<'_>>); 5] {
+    /// What one row is called, and all of them, and the rows.
+    fn tables(&self) -> [(&'static str, &'static str, Vec<Row<'_>>); 5] {
         let mut flows: Vec<_> = self.flows.iter().map(Row::Flow).collect();
         flows.extend(self.forgotten.iter().map(|(sum, count)| Row::Forgotten(sum, *count)));
         let limited = self.flows.iter().filter(|flow| flow.allowed_bps.is_some());
@@ -67,11 +69,11 @@ impl Summary {
             rates.map(move |interval| Row::Interval(flow.key, interval))
         });
         [
-            ("host", self.hosts.iter().map(Row::Host).collect()),
-            ("flow", flows),
-            ("loss", self.recoveries.iter().map(Row::Recovery).collect()),
-            ("pause", self.pauses.iter().map(Row::Pause).collect()),
-            ("interval", intervals.collect()),
+            ("host", "hosts", self.hosts.iter().map(Row::Host).collect()),
+            ("flow", "flows", flows),
+            ("loss", "losses", self.recoveries.iter().map(Row::Recovery).collect()),
+            ("pause", "pauses", self.pauses.iter().map(Row::Pause).collect()),
+            ("interval", "intervals", intervals.collect()),
         ]
     }
 }

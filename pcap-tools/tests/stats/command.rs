@@ -1,0 +1,76 @@
+//! The command line: formats that agree with each other, and arguments that cannot be used.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn run(arguments: &[&str]) -> Output {
+    let captures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/captures");
+    let command = env!("CARGO_BIN_EXE_roce-pcap");
+    Command::new(command).current_dir(captures).arg("stats").args(arguments).output().unwrap()
+}
+
+fn stdout(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn formats_agree() {
+    let file = "rxe-lossy-client.pcap";
+    let json: Value = serde_json::from_str(&stdout(&["--format", "json", file])).unwrap();
+    let lines = stdout(&["--format", "jsonl", file]);
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let csv = stdout(&["--format", "csv", file]);
+    let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(json["total"]["acknowledged"], 120);
+    for (table, name) in [("host", "hosts"), ("flow", "flows"), ("loss", "losses")] {
+        let rows = lines.iter().filter(|line| line["table"] == table);
+        let listed = json[name].as_array().unwrap();
+        assert_eq!(rows.clone().count(), listed.len(), "{table}");
+        for (line, object) in rows.zip(listed) {
+            for (field, value) in object.as_object().unwrap() {
+                assert_eq!(&line[field], value, "{table} {field}");
+            }
+        }
+    }
+    let flow = &json["flows"][0];
+    let qp = flow["dest_qp"].to_string();
+    let is_it = |row: &&Vec<&str>| row[1] == "flow" && row[2] == flow["src"] && row[4] == qp;
+    let row = rows.iter().find(is_it).unwrap();
+    assert!(rows.iter().all(|other| other.len() == rows[0].len()));
+    for (name, cell) in rows[0].iter().zip(row).skip(8) {
+        let value = match &flow[*name] {
+            Value::Null => String::new(),
+            value => value.to_string(),
+        };
+        assert_eq!(*cell, value, "{name}");
+    }
+    assert!(stdout(&[file]).contains("40 SEND, 40 WRITE, 40 READ"));
+}
+
+#[test]
+fn several_captures_are_told_apart() {
+    let text = stdout(&["rxe-write.pcap", "rxe-read.pcap"]);
+    assert!(text.contains("rxe-write.pcap:\n") && text.contains("rxe-read.pcap:\n"));
+    let csv = stdout(&["--format", "csv", "rxe-write.pcap", "rxe-read.pcap"]);
+    assert_eq!(csv.matches("file,row").count(), 1);
+    assert_eq!(csv.matches(",total,").count(), 2);
+}
+
+#[test]
+fn what_cannot_be_done_is_said() {
+    for (arguments, words) in [
+        (&["--link-rate", "fast", "rxe-write.pcap"][..], "is no rate"),
+        (&["--html", "/nonexistent/x.html", "rxe-write.pcap"], "cannot write"),
+        (&["--html", "x.html", "rxe-write.pcap", "rxe-read.pcap"], "a page of one capture"),
+        (&["no-such-file.pcap"], "no-such-file.pcap"),
+    ] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(words), "{said}");
+    }
+}
