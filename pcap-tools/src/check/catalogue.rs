@@ -177,7 +177,9 @@ once a flow. What is sent again later is judged by the other rules.",
 before, extension headers and payload to the last byte; only a READ may be cut to what is still missing \
 (RC-READ-RETRY).\n\n\
 Unknown where the request had been acknowledged: the queue pair then more likely serves a new \
-connection.",
+connection. Unknown, too, where opcode and length agree and only the contents differ: the application \
+may have changed its memory meanwhile (perftest does), and Linux 7.2 sends ATOMIC WRITEs again with \
+address 0.",
             ),
             Self::RcReadRetry => (
                 "A READ sent again asks for what is left of the first",

@@ -77,7 +77,12 @@ impl RequestStream {
             (expected, found, "another request was sent with this PSN before".into())
         };
         let outstanding = self.acked.is_some_and(|acked| psn.is_after(acked));
-        judge_again(Rule::RcRetransmission, outstanding, words, known, at, told, judge);
+        if alike {
+            // A requester reads its memory again: an application may have changed it meanwhile.
+            judge.unknown_once(Rule::RcRetransmission, at, told, words);
+        } else {
+            judge_again(Rule::RcRetransmission, outstanding, words, known, at, told, judge);
+        }
     }
 
     /// A READ sent again asks for the rest of the first one, from where its answers broke off.
