@@ -177,9 +177,9 @@ once a flow. What is sent again later is judged by the other rules.",
 before, extension headers and payload to the last byte; only a READ may be cut to what is still missing \
 (RC-READ-RETRY).\n\n\
 Unknown where the request had been acknowledged: the queue pair then more likely serves a new \
-connection. Unknown, too, where opcode and length agree and only the contents differ: the application \
-may have changed its memory meanwhile (perftest does), and Linux 7.2 sends ATOMIC WRITEs again with \
-address 0.",
+connection. Unknown, too, where only the payload differs: the application may have changed its \
+memory meanwhile (perftest does). Linux 7.2 sends ATOMIC WRITEs and FLUSHes again with address 0, \
+which the profile rxe explains.",
             ),
             Self::RcReadRetry => (
                 "A READ sent again asks for what is left of the first",
@@ -194,7 +194,8 @@ Unknown where the READ had been answered already, or the pair of flows is not su
 two to the power of the local ACK timeout, and up to four times as long, counted from the last answer \
 that brought progress.\n\n\
 Judged where the CM exchange that states the timeout was captured. Too soon is unknown, since \
-the application may have set another timeout, and devices have floors and adaptive modes. Too late \
+the application may have set another timeout, and devices have adaptive modes; it fails where the device \
+profile says that there are none (`check --profile`), and the pair of flows is sure. Too late \
 is never told: nobody can see when the timer was stopped.",
             ),
             Self::RcTimeout => (
@@ -224,7 +225,7 @@ without timestamps, and where the pair of flows is not sure.",
                 "RNR NAKs meet requests that take a receive",
                 "SENDs take a receive with their first packet, WRITEs with immediate with their \
 last. READs, atomics and other WRITEs take none. Devices that page memory on demand answer those with \
-an RNR NAK too, hence always unknown.",
+an RNR NAK too: unknown, unless the device profile tells.",
             ),
             Self::RcRnr => (
                 "Receives are posted in time",

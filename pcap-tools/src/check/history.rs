@@ -101,6 +101,11 @@ impl Keyed {
         let atomic = seen.transport.atomic_eth()?;
         Some(Self { psn, opcode, va: atomic.va, rkey: atomic.rkey, len: 8 })
     }
+
+    /// What it speaks of, in words.
+    pub(super) fn range(&self) -> String {
+        format!("{} bytes at {:#x}, R_Key {:#010x}", self.len, self.va, self.rkey.0)
+    }
 }
 
 /// The last requests with an address and a key, oldest first.

@@ -85,10 +85,12 @@ pub struct Profile {
     /// do not. (CNP-RATE)
     pub heeds_cnps: Option<bool>,
     /// Whether retransmission timers adapt to the network, and so run out before the time set.
+    /// (RC-RETRY-TIME)
     pub adaptive_retransmission: Option<bool>,
-    /// The shortest retransmission timer the device has, nanoseconds, whatever is set.
-    pub retransmission_min_ns: Option<u64>,
+    /// Whether ATOMIC WRITEs and FLUSHes that are sent again carry address 0. (RC-RETRANSMISSION)
+    pub resends_address_zero: bool,
     /// Whether READs, WRITEs and atomics may be answered by an RNR NAK: memory paged on demand.
+    /// (RC-RNR-OPERATION)
     pub rnr_to_rdma: Option<bool>,
     /// Known mistakes in the ICRC: such packets are explained instead of failed. (ROCE-ICRC)
     pub icrc_mistakes: Vec<KnownIcrcMistake>,
@@ -112,7 +114,7 @@ impl Default for Profile {
             cnp_max_delay_ns: None,
             heeds_cnps: None,
             adaptive_retransmission: None,
-            retransmission_min_ns: None,
+            resends_address_zero: false,
             rnr_to_rdma: None,
             icrc_mistakes: Vec::new(),
             pause_storm_ns: Self::PAUSE_STORM_NS,

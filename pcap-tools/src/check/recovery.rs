@@ -143,7 +143,7 @@ impl WentBack {
                 }
             }
             Reason::Unseen { waited_ns } => {
-                self.judge_timeout(agreed, waited_ns, at, told, judge);
+                self.judge_timeout(agreed, waited_ns, confident, at, told, judge);
             }
         }
         self.judge_counts(agreed, confident, at, told, judge);
@@ -154,6 +154,7 @@ impl WentBack {
         &self,
         agreed: Option<(&Connection, Role)>,
         waited_ns: Option<u64>,
+        confident: bool,
         at: At,
         told: &mut u64,
         judge: &mut Judge,
@@ -166,12 +167,16 @@ impl WentBack {
             if waited.saturating_add(slack(timeout)) >= timeout {
                 judge.pass(Rule::RcRetryTime);
             } else {
-                judge.unknown_once(Rule::RcRetryTime, at, told, || {
+                let words = || {
                     let message = "the request comes again sooner than its timer allows, and \
                                    nothing seen calls for it";
                     let expected = format!("at least {}", milliseconds(timeout));
                     (expected, milliseconds(waited), message.into())
-                });
+                };
+                match judge.profile().adaptive_retransmission {
+                    Some(false) if confident => judge.fail(Rule::RcRetryTime, at, words()),
+                    _ => judge.unknown_once(Rule::RcRetryTime, at, told, words),
+                }
             }
         }
         if self.acknowledged {

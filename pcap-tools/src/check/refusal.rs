@@ -28,13 +28,15 @@ pub(super) fn not_ready(
     let found = format!("RNR NAK for PSN {psn}, wait {}", wait(timer));
     let what = past.map_or("a request that was not seen".into(), |past| past.opcode.to_string());
     let takes_receive = past.map(|past| opcode::takes_receive(past.opcode.info()));
-    match takes_receive {
-        Some(false) => judge.unknown_once(Rule::RcRnrOperation, at, told, || {
-            let message = format!("{what} takes no receive: a device that pages on demand says so");
-            ("ACK or NAK".into(), found.clone(), message)
-        }),
-        Some(true) => judge.pass(Rule::RcRnrOperation),
-        None => {}
+    let words = || {
+        let message = format!("{what} takes no receive: a device that pages on demand says so");
+        ("ACK or NAK".into(), found.clone(), message)
+    };
+    match (takes_receive, judge.profile().rnr_to_rdma) {
+        (Some(false), Some(false)) => judge.fail(Rule::RcRnrOperation, at, words()),
+        (Some(false), None) => judge.unknown_once(Rule::RcRnrOperation, at, told, words),
+        (Some(_), _) => judge.pass(Rule::RcRnrOperation),
+        (None, _) => {}
     }
     let message = match takes_receive {
         Some(false) => format!("{what} met a responder that was not ready"),
@@ -63,8 +65,7 @@ pub(super) fn refused(
     let keyed = keyed.filter(|_| operation != Some(Operation::Send));
     let what = match (past, keyed) {
         (Some(past), Some(keyed)) => {
-            let Keyed { va, rkey, len, .. } = keyed;
-            format!("{} of {len} bytes at {va:#x}, R_Key {:#010x}", past.opcode, rkey.0)
+            format!("{} of {}", past.opcode, keyed.range())
         }
         (Some(past), None) => format!("{} with {} bytes", past.opcode, past.payload_len),
         (None, _) => "a request that was not seen".into(),

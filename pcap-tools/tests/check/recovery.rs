@@ -3,10 +3,10 @@
 
 use roce_codec::ib::{Aeth, Bth, ExtHeaders, Opcode, Operation, Position, Psn, Syndrome};
 use roce_codec::net::Ip;
-use roce_pcap::check::{Finding, Rule, Verdict};
+use roce_pcap::check::{Finding, Profile, Rule, Verdict};
 
 use crate::faults::{Parts, frame};
-use crate::support::{Owned, failures, judge, load_own};
+use crate::support::{Owned, failures, judge, judge_with, load_own};
 
 /// The packet again, `after_ns` behind its first time; not a copy, if it has another IP
 /// identification.
@@ -91,6 +91,13 @@ fn timers_are_waited_out() {
         let (_, findings) = judge(&with(upto, at, again(&packets[at], 1_000_000, false)));
         let [early] = of_rule(&findings, Rule::RcRetryTime)[..] else { panic!("{findings:?}") };
         assert_eq!((early.verdict, early.packet), (Verdict::Unknown, at as u64 + 2));
+        for (profile, verdict) in [("mlx5", Verdict::Unknown), ("strict", Verdict::Fail)] {
+            let profile = Profile::built_in(profile).unwrap();
+            let early = with(upto, at, again(&packets[at], 1_000_000, false));
+            let (_, findings) = judge_with(profile, &early);
+            let [early] = of_rule(&findings, Rule::RcRetryTime)[..] else { panic!("{findings:?}") };
+            assert_eq!(early.verdict, verdict);
+        }
         let (_, findings) = judge(&with(upto, at, again(&packets[at], 60_000_000_000, false)));
         assert_eq!(of_rule(&findings, Rule::RcRetryTime), Vec::<&Finding>::new());
     }
@@ -195,32 +202,93 @@ fn read_retries_ask_for_the_rest() {
     }
 }
 
-/// One byte of a payload, or of an address, is other than the first time.
-#[test]
-fn retransmissions_are_the_same_to_the_last_byte() {
-    let packets = load_own("rxe-lossy-client");
-    let is_again = |at: usize, packet: &Owned| {
-        let Some(now) = frame(packet).filter(|f| f.payload_len() > 0 && f.info().is_request())
-        else {
-            return false;
-        };
-        packets[..at].iter().filter_map(frame).any(|earlier| {
-            (earlier.opcode(), earlier.dest_qp(), earlier.psn())
-                == (now.opcode(), now.dest_qp(), now.psn())
+/// Where requests of rxe-lossy-client that carry something are sent again.
+fn sent_again(packets: &[Owned], select: impl Fn(&roce_codec::Frame<'_>) -> bool) -> Vec<usize> {
+    let is_again = |at: &usize| {
+        let now = frame(&packets[*at]).filter(|f| f.info().is_request() && select(f));
+        now.is_some_and(|now| {
+            packets[..*at].iter().filter_map(frame).any(|earlier| {
+                (earlier.opcode(), earlier.dest_qp(), earlier.psn())
+                    == (now.opcode(), now.dest_qp(), now.psn())
+            })
         })
     };
-    let places: Vec<_> = (0..packets.len()).filter(|at| is_again(*at, &packets[*at])).collect();
-    let mut found = 0;
+    (0..packets.len()).filter(is_again).collect()
+}
+
+/// One byte of a payload is other than the first time: memory may have changed meanwhile.
+#[test]
+fn another_payload_under_an_old_psn_is_told() {
+    let packets = load_own("rxe-lossy-client");
+    let places = sent_again(&packets, |frame| frame.payload_len() > 0);
+    let mut told = 0;
     for at in places.iter().step_by(5) {
         let mut changed = packets.clone();
         let parts = Parts::of(&changed[*at]).unwrap();
         changed[*at] = parts.with_payload_byte(&packets[*at], 77);
         let (_, findings) = judge(&changed);
-        let told = of_rule(&findings, Rule::RcRetransmission);
-        found += told.iter().filter(|finding| finding.packet == *at as u64 + 1).count();
-        assert!(failures(&findings).iter().all(|f| f.rule == Rule::RcRetransmission));
+        assert!(failures(&findings).is_empty());
+        let here = |finding: &&&Finding| finding.packet == *at as u64 + 1;
+        told += of_rule(&findings, Rule::RcRetransmission).iter().filter(here).count();
     }
-    assert!(found >= 3, "{found}");
+    assert_eq!(told, places.len().div_ceil(5));
+}
+
+/// The address of a WRITE is other than the first time: no memory explains that.
+#[test]
+fn another_address_under_an_old_psn_fails() {
+    let packets = load_own("rxe-lossy-client");
+    let places = sent_again(&packets, |frame| {
+        frame.info().operation == Operation::Write && frame.reth().is_some()
+    });
+    let faults: [fn(&mut Parts); 2] = [
+        |parts| parts.builder.ext.reth.as_mut().unwrap().va = 0,
+        |parts| parts.builder.ext.reth.as_mut().unwrap().rkey.0 ^= 0x100,
+    ];
+    for fault in faults {
+        let mut failed = 0;
+        for at in &places {
+            let mut changed = packets.clone();
+            let mut parts = Parts::of(&changed[*at]).unwrap();
+            fault(&mut parts);
+            changed[*at] = parts.emit(&packets[*at]);
+            // What rxe does with other operations does not excuse a WRITE.
+            let (_, findings) = judge_with(Profile::built_in("rxe").unwrap(), &changed);
+            let told = of_rule(&findings, Rule::RcRetransmission);
+            assert!(told.iter().any(|told| told.packet == *at as u64 + 1), "{findings:?}");
+            failed += told.iter().filter(|told| told.verdict == Verdict::Fail).count();
+        }
+        assert!(failed >= 3, "{failed} of {}", places.len());
+    }
+}
+
+/// Linux 7.2 sends an ATOMIC WRITE again with address 0: a fault, which its profile explains.
+#[test]
+fn an_atomic_write_without_its_address_is_rxes() {
+    let packets = load_own("rxe72-flush-atomicwrite");
+    let is_first = |packet: &&Owned| {
+        frame(packet).is_some_and(|f| f.info().operation == Operation::AtomicWrite)
+    };
+    let at = packets.iter().position(|packet| is_first(&packet)).unwrap();
+    // The first is answered; of the next, and of what it is sent again as, the answers are lost.
+    let next = |va: Option<u64>, after_ns: u64| {
+        let mut parts = Parts::of(&again(&packets[at], 0, false)).unwrap();
+        parts.builder.bth.psn = parts.builder.bth.psn.next();
+        let reth = parts.builder.ext.reth.as_mut().unwrap();
+        reth.va = va.unwrap_or(reth.va);
+        let timestamp_ns = packets[at].timestamp_ns.map(|time| time + after_ns);
+        Owned { timestamp_ns, ..parts.emit(&packets[at]) }
+    };
+    let mut changed = packets[..at + 2].to_vec();
+    changed.extend([next(None, 1_000_000), next(Some(0), 71_000_000)]);
+    let verdicts = |profile| -> Vec<_> {
+        let (_, findings) = judge_with(profile, &changed);
+        let told = of_rule(&findings, Rule::RcRetransmission);
+        assert!(told.iter().all(|told| told.found.starts_with("8 bytes at 0x0")), "{told:?}");
+        told.iter().map(|told| told.verdict).collect()
+    };
+    assert_eq!(verdicts(Profile::default()), [Verdict::Fail]);
+    assert_eq!(verdicts(Profile::built_in("rxe").unwrap()), [Verdict::Unknown]);
 }
 
 /// Behind a NAK that ends a connection another answer comes.
@@ -270,10 +338,17 @@ fn rnr_naks_to_what_takes_no_receive_are_told() {
             let aeth = Some(Aeth { syndrome: Syndrome(0x2c), msn });
             parts.builder.bth = Bth { psn, opcode: Opcode::RC_ACKNOWLEDGE, ..parts.builder.bth };
             parts.builder.ext = ExtHeaders { aeth, ..ExtHeaders::NONE };
-            let (_, findings) = judge(&with(&packets, at, parts.emit(answer)));
-            let told = of_rule(&findings, Rule::RcRnrOperation);
-            assert_eq!(told.len(), 1, "{findings:?}");
-            assert_eq!((told[0].verdict, told[0].packet), (Verdict::Unknown, at as u64 + 2));
+            let changed = with(&packets, at, parts.emit(answer));
+            for (profile, verdict) in [
+                (Profile::default(), Some(Verdict::Unknown)),
+                (Profile::built_in("rxe").unwrap(), Some(Verdict::Fail)),
+                (Profile::built_in("mlx5").unwrap(), None),
+            ] {
+                let (_, findings) = judge_with(profile, &changed);
+                let told = of_rule(&findings, Rule::RcRnrOperation);
+                let told: Vec<_> = told.iter().map(|told| (told.verdict, told.packet)).collect();
+                assert_eq!(told, verdict.map_or(vec![], |verdict| vec![(verdict, at as u64 + 2)]));
+            }
         }
     }
 }

@@ -56,7 +56,7 @@ class Judge:
     def _check_rules(self, capture):
         if self._roce_pcap is None:
             return []
-        status, output = _tool(self._roce_pcap, "check", capture)
+        status, output = _tool(self._roce_pcap, "check", "--profile", "rxe", capture)
         return [] if status == 0 else [f"roce-pcap check: status {status}: {_first_line(output)}"]
 
 

@@ -67,18 +67,27 @@ impl RequestStream {
             judge.pass(Rule::RcRetransmission);
             return;
         }
+        let before = self.keyed.at(psn).filter(|_| alike);
+        let keys = before.zip(Keyed::of(seen)).filter(|(before, again)| before != again);
+        let message = "another request was sent with this PSN before";
         let words = || {
-            let (expected, found) = if alike {
-                ("the same contents".into(), "other bytes behind the BTH".into())
-            } else {
-                let found = format!("{} with {} bytes", seen.bth.opcode, seen.payload_len);
-                (format!("{} with {len} bytes", past.opcode), found)
+            let (expected, found) = match keys {
+                Some((before, again)) => (before.range(), again.range()),
+                None if alike => ("the same payload".into(), "other bytes".into()),
+                None => {
+                    let found = format!("{} with {} bytes", seen.bth.opcode, seen.payload_len);
+                    (format!("{} with {len} bytes", past.opcode), found)
+                }
             };
-            (expected, found, "another request was sent with this PSN before".into())
+            (expected, found, message.into())
         };
-        let outstanding = self.acked.is_some_and(|acked| psn.is_after(acked));
-        if alike {
-            // A requester reads its memory again: an application may have changed it meanwhile.
+        let outstanding = self.acked.is_none_or(|acked| psn.is_after(acked));
+        let is_known = judge.profile().resends_address_zero
+            && opcode::is_read_like(seen.info.operation)
+            && keys.is_some_and(|(_, again)| again.va == 0);
+        // A requester reads its memory again, which an application may have changed meanwhile;
+        // headers are its own.
+        if is_known || (alike && keys.is_none()) {
             judge.unknown_once(Rule::RcRetransmission, at, told, words);
         } else {
             judge_again(Rule::RcRetransmission, outstanding, words, known, at, told, judge);
@@ -106,11 +115,10 @@ impl RequestStream {
             return;
         }
         let words = || {
-            let [expected, found] = [(va, first.rkey, left), (again.va, again.rkey, again.len)]
-                .map(|(va, rkey, len)| format!("{len} bytes at {va:#x}, R_Key {:#010x}", rkey.0));
+            let rest = Keyed { va, len: left, ..first };
             let message =
                 format!("it retries the READ of {} bytes at PSN {}", first.len, first.psn);
-            (expected, found, message)
+            (rest.range(), again.range(), message)
         };
         let psn = again.psn;
         let unanswered = self.answered.is_none_or(|answered| psn.is_after(answered));
