@@ -172,7 +172,7 @@ impl Session {
         each!(self, session => Ok(session.handle_message(bytes, reply, context)?))
     }
 
-    /// Takes a completion whose `wr_id` is of this session.
+    /// Takes a completion whose `wr_id` is one of this client's.
     ///
     /// # Errors
     /// [`SessionError`]: close the session and the connection.
@@ -184,7 +184,7 @@ impl Session {
         each!(self, session => Ok(session.handle_completion(wc, context)?))
     }
 
-    /// Takes an event about a queue pair of this session.
+    /// Takes an event about a queue pair of this client's.
     ///
     /// # Errors
     /// [`SessionError`]: close the session and the connection.

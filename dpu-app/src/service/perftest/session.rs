@@ -157,7 +157,7 @@ impl Session {
         })
     }
 
-    /// Whether a queue pair is of this session.
+    /// Whether a queue pair serves this client.
     #[must_use]
     pub fn owns(&self, qpn: Qpn) -> bool {
         self.pairs.iter().any(|pair| pair.qpn == qpn)
@@ -325,7 +325,7 @@ impl Session {
         Ok(())
     }
 
-    /// Takes a completion whose `wr_id` is of this session.
+    /// Takes a completion whose `wr_id` is one of this client's.
     ///
     /// # Errors
     /// [`SessionError`]: close the session and the connection.
@@ -363,7 +363,7 @@ impl Session {
         Ok(())
     }
 
-    /// Takes an event about a queue pair of this session.
+    /// Takes an event about a queue pair of this client's.
     ///
     /// # Errors
     /// [`SessionError`]: close the session and the connection.

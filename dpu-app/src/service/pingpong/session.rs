@@ -114,7 +114,7 @@ impl Session {
         })
     }
 
-    /// Whether a queue pair is of this session.
+    /// Whether a queue pair serves this client.
     #[must_use]
     pub fn owns(&self, qpn: Qpn) -> bool {
         self.endpoint.as_ref().is_some_and(|endpoint| endpoint.qpn == qpn)
@@ -176,7 +176,7 @@ impl Session {
         Ok(endpoint.address(Gid::from(route.src)))
     }
 
-    /// Takes a completion whose `wr_id` is of this session.
+    /// Takes a completion whose `wr_id` is one of this client's.
     ///
     /// # Errors
     /// [`SessionError`]: close the session and the connection.
@@ -230,7 +230,7 @@ impl Session {
         Ok(())
     }
 
-    /// Takes an event about a queue pair of this session.
+    /// Takes an event about a queue pair of this client's.
     ///
     /// # Errors
     /// [`SessionError`]: close the session and the connection.
