@@ -24,6 +24,29 @@ fn refused(s: &mut Script, syndrome: u8, request: Opcode) {
     s.put(&nak);
 }
 
+/// A READ of three answers, of which only those come; `wait_us` later it comes again from the second
+/// answer on, its address moved by `moved` bytes, and is answered.
+fn read_sent_again(s: &mut Script, come: &[usize], wait_us: u64, moved: u64) {
+    let read = s.read(Active, 3000);
+    s.put(&read);
+    let psn = read.builder.bth.psn;
+    let answers = s.read_answers(Passive, psn, 3000);
+    for at in come {
+        s.put(&answers[*at]);
+    }
+    s.wait_us(wait_us);
+    let again = read.with(|builder| {
+        builder.bth.psn = psn.add(1);
+        if let Some(reth) = &mut builder.ext.reth {
+            reth.va += moved;
+            reth.dma_len -= 1024;
+        }
+    });
+    s.put(&again);
+    let answers = s.read_answers(Passive, psn.add(1), 1976);
+    s.put_all(&answers);
+}
+
 traces! {
     "psn-gap-nak", "a request is lost before the tap; a sequence NAK asks for it, and the sender goes back", [RcPsnGap Unknown 2],
         |s| {
@@ -76,24 +99,7 @@ traces! {
             s.put(&ack);
         };
     "lost-read-answer", "a READ's answer is lost: the READ comes again from there", [RcPsnGap Unknown 3],
-        |s| {
-            let read = s.read(Active, 3000);
-            s.put(&read);
-            let psn = read.builder.bth.psn;
-            let answers = s.read_answers(Passive, psn, 3000);
-            s.put(&answers[0]);
-            s.put(&answers[2]);
-            let again = read.with(|builder| {
-                builder.bth.psn = psn.add(1);
-                if let Some(reth) = &mut builder.ext.reth {
-                    reth.va += 1024;
-                    reth.dma_len -= 1024;
-                }
-            });
-            s.put(&again);
-            let answers = s.read_answers(Passive, psn.add(1), 1976);
-            s.put_all(&answers);
-        };
+        |s| read_sent_again(s, &[0, 2], 0, 1024);
     "rnr-retry", "no receive is posted: an RNR NAK, the wait it asks for, and the request again", [RcRnr Unknown 2],
         |s| {
             let send = s.request(Active, Opcode::RC_SEND_ONLY, 64);
@@ -194,22 +200,5 @@ traces! {
             s.put_all(&answers);
         };
     "read-retry-wrong", "a READ that comes again asks for other bytes than were missing", [RcReadRetry Fail 3],
-        |s| {
-            let read = s.read(Active, 3000);
-            s.put(&read);
-            let psn = read.builder.bth.psn;
-            let answers = s.read_answers(Passive, psn, 3000);
-            s.put(&answers[0]);
-            s.wait_us(TIMEOUT_US);
-            let again = read.with(|builder| {
-                builder.bth.psn = psn.add(1);
-                if let Some(reth) = &mut builder.ext.reth {
-                    reth.va += 512;
-                    reth.dma_len -= 1024;
-                }
-            });
-            s.put(&again);
-            let answers = s.read_answers(Passive, psn.add(1), 1976);
-            s.put_all(&answers);
-        };
+        |s| read_sent_again(s, &[0], TIMEOUT_US, 512);
 }
