@@ -42,22 +42,14 @@ impl<'a> Observed<'a> {
     #[inline]
     #[must_use]
     pub fn transport(&self) -> Option<&Transport<'a>> {
-        match &self.what {
-            Dissected::Roce(frame) => Some(frame),
-            Dissected::Native(frame) => Some(frame),
-            _ => None,
-        }
+        self.what.transport()
     }
 
     /// The flow it belongs to, if it is a packet of a transport.
     #[inline]
     #[must_use]
     pub fn flow(&self) -> Option<FlowKey> {
-        match &self.what {
-            Dissected::Roce(frame) => Some(FlowKey::of_frame(frame)),
-            Dissected::Native(frame) => Some(FlowKey::of_native(frame)),
-            _ => None,
-        }
+        self.what.flow()
     }
 
     /// Whether the ICRC is wrong and no known mistake of its sender explains that: nothing the packet

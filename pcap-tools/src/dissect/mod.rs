@@ -9,9 +9,10 @@ mod tunnel;
 use std::fmt;
 
 use roce_codec::net::MacControl;
-use roce_codec::{Frame, NativeFrame, NativeStart, ParseError, Start};
+use roce_codec::{Frame, NativeFrame, NativeStart, ParseError, Start, Transport};
 
 use crate::capture::{First, LinkError, Packet};
+use crate::observed::FlowKey;
 
 pub use tunnel::{Outer, Tunnel};
 
@@ -28,6 +29,30 @@ pub enum Dissected<'a> {
     Malformed(Malformed),
     /// Another protocol.
     Other(Other),
+}
+
+impl<'a> Dissected<'a> {
+    /// From the BTH to the ICRC, on whichever link.
+    #[inline]
+    #[must_use]
+    pub fn transport(&self) -> Option<&Transport<'a>> {
+        match self {
+            Self::Roce(frame) => Some(frame),
+            Self::Native(frame) => Some(frame),
+            _ => None,
+        }
+    }
+
+    /// The flow it belongs to, if it is a packet of a transport.
+    #[inline]
+    #[must_use]
+    pub fn flow(&self) -> Option<FlowKey> {
+        match self {
+            Self::Roce(frame) => Some(FlowKey::of_frame(frame)),
+            Self::Native(frame) => Some(FlowKey::of_native(frame)),
+            _ => None,
+        }
+    }
 }
 
 /// Why a packet for RoCEv2's port cannot be read.

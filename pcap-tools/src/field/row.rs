@@ -146,22 +146,14 @@ impl<'a> Row<'a> {
     #[inline]
     #[must_use]
     pub fn transport(&self) -> Option<&Transport<'a>> {
-        match &self.dissected {
-            Dissected::Roce(frame) => Some(frame),
-            Dissected::Native(frame) => Some(frame),
-            _ => None,
-        }
+        self.dissected.transport()
     }
 
     /// The flow it belongs to.
     #[inline]
     #[must_use]
     pub fn flow(&self) -> Option<FlowKey> {
-        match &self.dissected {
-            Dissected::Roce(frame) => Some(FlowKey::of_frame(frame)),
-            Dissected::Native(frame) => Some(FlowKey::of_native(frame)),
-            _ => None,
-        }
+        self.dissected.flow()
     }
 
     /// The Ethernet header; a PAUSE frame has its own.
