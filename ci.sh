@@ -593,11 +593,12 @@ verb_all() {
     done
 }
 
-# Ten minutes a fuzz target, properties over a hundred times as many cases, tests marked
-# #[ignore], every mutation of statements.toml, and the crates that hold `unsafe` under AddressSanitizer.
+# Ten minutes a fuzz target, properties over a hundred times as many cases, every mutation of
+# statements.toml, the crates that hold `unsafe` under AddressSanitizer, Spark, and a race with tshark.
 verb_extended() {
     packages_for extended
-    tests "extended: ignored tests, more cases" extended_tests
+    tests "extended: more cases" extended_tests
+    tests "extended: Spark agrees with DuckDB" cargo_test -p roce-pcap --test spark
     tests "extended: every mutation turns its test red" tests/mutations/run
     step "extended: AddressSanitizer" sanitized_tests
     fuzz_seconds=600
@@ -608,7 +609,7 @@ verb_extended() {
 
 extended_tests() {
     export PROPTEST_CASES=25600
-    cargo_test --release --workspace --lib --bins --tests -- --include-ignored
+    cargo_test --release --workspace --lib --bins --tests
 }
 
 sanitized_tests() {
