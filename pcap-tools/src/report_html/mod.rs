@@ -1,6 +1,6 @@
 //! A report of a capture as one page of HTML that needs nothing else: no network, no other file.
 //!
-//! It has what [`stats`](crate::stats) counts and [`check`](crate::check) finds: tables, and for the
+//! It has what [`stats`](crate::stats) counts and [`check`](mod@crate::check) finds: tables, and for the
 //! busiest flows graphs of PSNs and rate over time, what DCQCN would have allowed, and latencies. Text
 //! from the capture is escaped. Its size is bounded however long the capture is: graphs are thinned
 //! out, tables are cut, and both say so.
