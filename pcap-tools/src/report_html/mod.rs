@@ -31,7 +31,7 @@ use std::fmt::Write;
 use roce_codec::ib::AethKind;
 
 use crate::capture::Packet;
-use crate::check::{Checker, Finding, Verdict};
+use crate::check::{Checker, Finding, Profile, Verdict};
 use crate::message::{Arrival, Part};
 use crate::observed::Observed;
 use crate::stats::{Bytes, Duration, Options, Rate, Stats, Summary};
@@ -67,10 +67,17 @@ impl HtmlReport {
     /// The report of a capture of that name.
     #[must_use]
     pub fn new(name: &str, options: Options) -> Self {
+        Self::with_profile(name, options, Profile::default())
+    }
+
+    /// The report of a capture of that name, its findings judged by what the profile knows of the
+    /// devices.
+    #[must_use]
+    pub fn with_profile(name: &str, options: Options, profile: Profile) -> Self {
         Self {
             name: name.to_owned(),
             stats: Stats::new(Options { graphs: true, ..options }),
-            checker: Checker::new(),
+            checker: Checker::with_profile(profile),
             findings: Findings::default(),
             excerpt: Excerpt::new(),
             first_ns: None,

@@ -60,12 +60,40 @@ fn several_captures_are_told_apart() {
     assert_eq!(csv.matches(",total,").count(), 2);
 }
 
+/// A mark without a notification breaks a rule of devices that send them, and of no others.
+#[test]
+fn a_report_judges_by_the_profile() {
+    let folder = std::env::temp_dir().join(format!("roce-report-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let failures = |name: &str, profile: &[&str]| {
+        let page = folder.join(name);
+        let html = ["--html", page.to_str().unwrap(), "rxe-ecn-server.pcap"];
+        stdout(&[&html[..], profile].concat());
+        let page = std::fs::read_to_string(page).unwrap();
+        let broken = page.split("rules broken").nth(1).unwrap();
+        let digits = broken.chars().skip_while(|c| !c.is_ascii_digit());
+        digits.take_while(char::is_ascii_digit).collect::<String>().parse::<u32>().unwrap()
+    };
+    let profile = folder.join("sends.toml");
+    std::fs::write(&profile, "sends_cnps = true\ncnp_max_delay_ns = 1000\n").unwrap();
+    let found = [
+        failures("plain.html", &[]),
+        failures("rxe.html", &["--profile", "rxe"]),
+        failures("sends.html", &["--profile", profile.to_str().unwrap()]),
+    ];
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(found[..2], [0, 0]);
+    assert!(found[2] > 0, "{found:?}");
+}
+
 #[test]
 fn what_cannot_be_done_is_said() {
     for (arguments, words) in [
         (&["--link-rate", "fast", "rxe-write.pcap"][..], "is no rate"),
         (&["--html", "/nonexistent/x.html", "rxe-write.pcap"], "cannot write"),
         (&["--html", "x.html", "rxe-write.pcap", "rxe-read.pcap"], "a page of one capture"),
+        (&["--profile", "rxe", "rxe-write.pcap"], "--html"),
+        (&["--html", "x.html", "--profile", "none", "rxe-write.pcap"], "no such profile"),
         (&["no-such-file.pcap"], "no-such-file.pcap"),
     ] {
         let output = run(arguments);

@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use roce_codec::dcqcn::Params;
 use roce_pcap::capture::{Batch, Packet};
+use roce_pcap::check::Profile;
 use roce_pcap::report_html::HtmlReport;
 use roce_pcap::stats::{Options, Stats, Summary};
 
-use crate::Outcome;
 use crate::input::{self, Capture, Input};
+use crate::{Outcome, profile};
 
 /// What the figures mean.
 const FIGURES_HELP: &str = "\
@@ -42,6 +43,10 @@ pub(crate) struct Args {
     /// Write a report as one page of HTML instead: graphs, tables, findings with their packets
     #[arg(long, value_name = "FILE", conflicts_with = "format")]
     html: Option<PathBuf>,
+    /// What is known of the devices, for the report's findings: irdma, mlx5, rockhopper, rxe, strict,
+    /// or a file of your own
+    #[arg(long, value_name = "NAME|FILE", value_parser = profile::parse, requires = "html")]
+    profile: Option<Profile>,
     /// The rate of the link, such as 100G or 2.5G: for the time of pauses and for DCQCN
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     link_rate: Option<NonZeroU64>,
@@ -121,7 +126,11 @@ fn write_html(args: &Args, path: &Path, out: &mut impl Write) -> io::Result<Outc
         eprintln!("roce-pcap: --html makes a page of one capture: name one (--rotated for a set)");
         return Ok(Outcome::Unusable);
     };
-    let mut report = HtmlReport::new(&capture.name(), options(args));
+    let mut report = HtmlReport::with_profile(
+        &capture.name(),
+        options(args),
+        args.profile.clone().unwrap_or_default(),
+    );
     let whole = read(&mut capture, out, |packet| report.packet(packet))?;
     if let Err(error) = std::fs::write(path, report.finish()) {
         eprintln!("roce-pcap: cannot write {}: {error}", path.display());
