@@ -6,6 +6,9 @@ use roce_codec::ib::{Deth, Opcode, PKey, QKey, Qpn};
 use super::super::handshake::Step;
 use super::script::{Active, Passive, Script};
 
+/// The syndrome of an ACK when two receives are left: codes 0 to 4 are the number itself.
+const TWO_CREDITS: u8 = 2;
+
 fn step(s: &mut Script, step: Step, from: super::super::planned::Side) {
     let mad = s.mad(step, from);
     s.put(&mad);
@@ -94,6 +97,26 @@ traces! {
             for read in reads {
                 let answers = s.read_answers(Passive, read.builder.bth.psn, 64);
                 s.put_all(&answers);
+            }
+        };
+    "credits-overrun", "two SENDs beyond the receives that the responder states, on a connection that heeds credits", [RcCredit Fail 9],
+        |s| {
+            s.credits = true;
+            s.reconnect(false);
+            step(s, Step::Req, Active);
+            step(s, Step::Rep, Passive);
+            step(s, Step::Rtu, Active);
+            let first = s.request(Active, Opcode::RC_SEND_ONLY, 64);
+            s.put(&first);
+            let ack = s.ack(Passive).aeth(TWO_CREDITS, 0);
+            s.put(&ack);
+            let sends = [(); 4].map(|()| s.request(Active, Opcode::RC_SEND_ONLY, 64));
+            s.put_all(&sends);
+            // Longer than the clocks of two mirrors differ.
+            s.wait_us(100);
+            for (undone, send) in (0..4).rev().zip(&sends) {
+                let ack = s.draft(Passive, Opcode::RC_ACKNOWLEDGE, send.builder.bth.psn, 0);
+                s.put(&ack.aeth(TWO_CREDITS, 0_u32.wrapping_sub(undone)));
             }
         };
     "p-key-changed", "a request with another P_Key than its connection has", [PkeyMatch Fail 1],

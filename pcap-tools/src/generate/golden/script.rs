@@ -98,6 +98,8 @@ pub(super) struct Script {
     port: u16,
     transaction_id: u64,
     identification: u16,
+    /// Whether the connections that begin from now on agree on credits.
+    pub(super) credits: bool,
     pool: Vec<u8>,
 }
 
@@ -120,8 +122,17 @@ impl Script {
         let port = 0x8000 | u16::try_from(random.below(0x7fff)).unwrap_or_default();
         let route = Route { v6: false, vlan: None, flow_label: 0 };
         let transaction_id = random.u64();
-        let (packets, now_ns, identification) = (Vec::new(), START_NS, 0);
-        Self { packets, ends, now_ns, route, port, transaction_id, identification, pool }
+        Self {
+            packets: Vec::new(),
+            ends,
+            now_ns: START_NS,
+            route,
+            port,
+            transaction_id,
+            identification: 0,
+            credits: false,
+            pool,
+        }
     }
 
     fn end(&mut self, side: Side) -> &mut End {
@@ -336,7 +347,7 @@ impl Script {
             pkey: PKey::DEFAULT,
             flow_label: flow_label_from_cm_ports(self.port, LISTEN_PORT),
             port: self.port,
-            credits: false,
+            credits: self.credits,
             transaction_id: self.transaction_id,
         }
     }
