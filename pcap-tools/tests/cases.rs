@@ -1,12 +1,16 @@
 //! Known ways to be wrong, each a report from people who do this job, numbered as they were
 //! collected: what `decode` says of the packets that others got wrong.
 
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use roce_codec::cm::{IpCmHeader, MAD_LEN, Message, Req, ServiceId};
 use roce_codec::ib::{Aeth, Bth, Deth, ExtHeaders, Msn, Opcode, Psn, QKey, Qpn, Syndrome};
 use roce_codec::net::{EtherType, Ethernet, Ip, Ipv4, MacAddr};
 use roce_codec::{Crc, FrameBuilder};
 use roce_pcap::capture::{LinkType, Packet};
 use roce_pcap::decode::{Decoder, Style};
+use roce_pcap::generate::Golden;
 use serde_json::Value;
 
 /// Bytes of Ethernet and IPv4 in front of UDP.
@@ -166,6 +170,83 @@ fn cases_43_and_47_rnr_timers_and_credits_come_from_their_tables() {
         assert_eq!(packet["syndrome"], words);
         assert_eq!(packet["infiniband.aeth.syndrome"], syndrome);
     }
+}
+
+/// What `roce-pcap` prints on standard output for these arguments and a pcap of the frames, whose
+/// name comes last.
+fn tool(arguments: &[&str], frames: &[Vec<u8>]) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("roce-case-{}-{number}", std::process::id()));
+    // Microseconds, version 2.4, Ethernet.
+    let mut file =
+        vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0];
+    for (second, frame) in (1_u32..).zip(frames) {
+        let len = u32::try_from(frame.len()).unwrap();
+        file.extend([second, 0, len, len].iter().flat_map(|word| word.to_le_bytes()));
+        file.extend(frame);
+    }
+    std::fs::write(&path, file).unwrap();
+    let command = env!("CARGO_BIN_EXE_roce-pcap");
+    let output = Command::new(command).args(arguments).arg(&path).output().unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A datagram that begins with what looks like the area in front of another one: of IPv4 (twenty
+/// bytes of nothing, then the header, as a ConnectX-5 delivers it) and of IPv6.
+#[test]
+fn case_69_payload_that_looks_like_a_grh_area_stays_payload() {
+    let mut ipv4 = vec![0; 20];
+    ipv4.extend([0x45, 0x02, 0x04, 0x34, 0x36, 0xf3, 0x40, 0, 64, 17, 0, 0]);
+    ipv4.extend([192, 0, 2, 1, 192, 0, 2, 2]);
+    let mut ipv6 = vec![0x60, 0, 0, 0, 0, 24, 17, 64];
+    ipv6.resize(40, 0xfe);
+    let frames: Vec<Vec<u8>> = (5..)
+        .zip([ipv4, ipv6])
+        .map(|(psn, area)| {
+            let bth = Bth::new(Opcode::UD_SEND_ONLY, Qpn::new(0x12), Psn::new(psn));
+            let mut builder = FrameBuilder::new(Some(ethernet()), ip(), 0xc000, bth);
+            let deth = Deth { qkey: QKey(0x1111), resv8: 0, src_qp: Qpn::new(0x34) };
+            builder.ext = ExtHeaders { deth: Some(deth), ..ExtHeaders::NONE };
+            emit(builder, &[&area[..], b"mail"].concat())
+        })
+        .collect();
+    let fields = "opcode,ip.src,ipv6.src,payload.len,icrc.status";
+    let lines = tool(&["decode", "--format", "jsonl", "--fields", fields], &frames);
+    assert_eq!(lines.lines().count(), 3, "two packets and the summary: {lines}");
+    for line in lines.lines().take(2) {
+        let packet: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(
+            (&packet["opcode"], &packet["ip.src"]),
+            (&"UD_SEND_ONLY".into(), &"192.0.2.1".into())
+        );
+        assert_eq!((&packet["payload.len"], &packet["icrc.status"]), (&44.into(), &"valid".into()));
+        assert!(packet["ipv6.src"].is_null(), "{packet}");
+    }
+    // Behind an area of its own, the receive has all of it.
+    let replayed = tool(&["replay"], &frames);
+    assert!(replayed.contains("2 of 2 requests given"), "{replayed}");
+    assert!(replayed.ends_with("0 mismatches\n"), "{replayed}");
+}
+
+/// The tap shows every PSN, and the responder asks for one of them again: it was lost behind the
+/// tap, and the flow has no gap.
+#[test]
+fn case_86_a_nak_without_a_visible_loss_invents_no_gap() {
+    let golden = Golden::named("loss-behind-tap").unwrap();
+    let frames: Vec<Vec<u8>> = golden.packets(3).into_iter().map(|(_, bytes)| bytes).collect();
+    let naks = tool(&["decode", "--fields", "number", "--where", "ack == NAK"], &frames);
+    assert_eq!(naks.lines().count(), 1, "{naks}");
+    let found = tool(&["check", "--unknown"], &frames);
+    assert!(!found.contains("RC-PSN-GAP"), "{found}");
+    let stats: Value =
+        serde_json::from_str(&tool(&["stats", "--format", "json"], &frames)).unwrap();
+    let causes: Vec<_> =
+        stats["losses"].as_array().unwrap().iter().map(|it| &it["cause"]).collect();
+    assert_eq!(causes, ["sequence_nak"]);
 }
 
 /// A REQ for a service, with the RNR retry count that means no end.

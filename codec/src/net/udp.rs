@@ -138,6 +138,7 @@ pub const fn datagram_source_port(src_qp: Qpn) -> u16 {
 mod tests {
     use super::*;
 
+    /// Case 73.
     #[test]
     fn source_ports_seen_on_linux() {
         for (label, port) in
