@@ -1,5 +1,7 @@
 //! An interface of a pcapng section: link type and clock.
 
+use std::num::NonZeroU64;
+
 use super::LinkType;
 use super::byte_order::ByteOrder;
 use super::pcapng::options;
@@ -47,6 +49,8 @@ pub(super) struct Interface {
     pub(super) snaplen: u32,
     /// `if_fcslen`: bytes at the end of each frame.
     pub(super) fcs_len: u8,
+    /// `if_speed`: bits a second.
+    pub(super) link_bps: Option<NonZeroU64>,
     ticks: Ticks,
     /// `if_tsoffset`: nanoseconds to add.
     offset_ns: i64,
@@ -59,11 +63,14 @@ impl Interface {
             link: LinkType(order.u16(body, 0)?),
             snaplen: order.u32(body, 4)?,
             fcs_len: 0,
+            link_bps: None,
             ticks: Ticks::of_resolution(6),
             offset_ns: 0,
         };
         for (code, value) in options(order, body.get(8..)?) {
             match (code, value) {
+                // 0 is what some writers put for a speed they do not know.
+                (8, value) => interface.link_bps = order.u64(value, 0).and_then(NonZeroU64::new),
                 (9, &[resolution, ..]) => interface.ticks = Ticks::of_resolution(resolution),
                 (13, &[len, ..]) => interface.fcs_len = len,
                 (14, value) => {

@@ -36,6 +36,8 @@ mod rotation;
 mod source;
 mod writer;
 
+use std::num::NonZeroU64;
+
 pub use batch::Batch;
 pub use compression::{Compression, PackFault};
 pub use copier::{CopyError, copy_with_comments};
@@ -78,6 +80,8 @@ pub struct Packet<'a> {
     /// How many bytes at the end of the frame are its check sequence (Ethernet: 4), as the file
     /// states it; 0 if it does not. A packet that was cut has fewer of them, or none.
     pub fcs_len: u8,
+    /// The speed of the interface, bits a second, as pcapng's `if_speed` states it.
+    pub link_bps: Option<NonZeroU64>,
     /// Bytes on the wire, as the file states them; `data` may hold fewer.
     pub orig_len: u32,
     /// What was captured.
@@ -96,6 +100,7 @@ impl<'a> Packet<'a> {
             link: Some(link),
             direction: None,
             fcs_len: 0,
+            link_bps: None,
             orig_len: u32::try_from(data.len()).unwrap_or(u32::MAX),
             data,
         }

@@ -108,6 +108,7 @@ impl Pcap {
                 link: Some(self.link),
                 direction,
                 fcs_len: self.fcs_len,
+                link_bps: None,
             },
         ))
     }

@@ -130,6 +130,7 @@ impl Pcapng {
             link: interface.map(|interface| interface.link),
             direction: flags.direction(),
             fcs_len: flags.fcs_len().or(interface.map(|it| it.fcs_len)).unwrap_or_default(),
+            link_bps: interface.and_then(|interface| interface.link_bps),
         })
     }
 
@@ -152,6 +153,7 @@ impl Pcapng {
             link: interface.map(|interface| interface.link),
             direction: None,
             fcs_len: interface.map_or(0, |interface| interface.fcs_len),
+            link_bps: interface.and_then(|interface| interface.link_bps),
         })
     }
 

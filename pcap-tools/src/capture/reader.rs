@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::path::Path;
 
@@ -25,6 +26,7 @@ pub(super) struct Record {
     pub(super) link: Option<LinkType>,
     pub(super) direction: Option<Direction>,
     pub(super) fcs_len: u8,
+    pub(super) link_bps: Option<NonZeroU64>,
 }
 
 impl Record {
@@ -39,6 +41,7 @@ impl Record {
             link: self.link,
             direction: self.direction,
             fcs_len: self.fcs_len,
+            link_bps: self.link_bps,
             orig_len: self.orig_len,
             data: buf.get(self.range.clone()).unwrap_or_default(),
         }

@@ -171,7 +171,7 @@ impl Checker {
             }
             Dissected::Malformed(malformed) => self.malformed(*malformed, at),
             Dissected::MacControl(frame) => {
-                self.pauses.frame(frame, packet.interface, at, &mut self.told, &mut self.judge);
+                self.pauses.frame(frame, packet, at, &mut self.told, &mut self.judge);
             }
             Dissected::Other(Other::Protocol(error)) => {
                 pause::check_unreadable(error, at, &mut self.told, &mut self.judge);

@@ -8,6 +8,7 @@ use roce_codec::net::{MacAddr, MacControl, PauseQuanta};
 
 use super::judge::{At, Judge};
 use super::rule::Rule;
+use crate::capture::Packet;
 
 /// Senders and priorities remembered; beyond that, all are forgotten.
 const MAX_SENDERS: usize = 4096;
@@ -54,15 +55,19 @@ impl Pauses {
     pub(super) fn frame(
         &mut self,
         frame: &MacControl,
-        interface: u32,
+        packet: &Packet<'_>,
         at: At,
         told: &mut u64,
         judge: &mut Judge,
     ) {
         check_form(frame, at, judge);
         let Some(time_ns) = at.time_ns else { return };
+        let interface = packet.interface;
+        // What the capture says of this link counts more than what is said of all.
+        let link_bps = packet.link_bps.or(judge.profile().link_bps());
         let mut hear = |mac, priority, quanta| {
-            self.hear(Sender { interface, mac, priority }, quanta, time_ns, at, told, judge);
+            let sender = Sender { interface, mac, priority };
+            self.hear(sender, (quanta, link_bps), time_ns, at, told, judge);
         };
         match frame {
             MacControl::Pause(pause) => hear(pause.src, None, pause.quanta),
@@ -77,7 +82,7 @@ impl Pauses {
     fn hear(
         &mut self,
         sender: Sender,
-        quanta: PauseQuanta,
+        (quanta, link_bps): (PauseQuanta, Option<NonZeroU64>),
         time_ns: u64,
         at: At,
         told: &mut u64,
@@ -90,13 +95,12 @@ impl Pauses {
         if self.senders.len() >= MAX_SENDERS {
             self.senders.clear();
         }
-        let rate = judge.profile().link_bps();
         let until = |rate| time_ns.saturating_add(quanta.ns(rate));
         let fresh = Paused {
             since_ns: time_ns,
             last_ns: time_ns,
-            certain_until_ns: until(rate.unwrap_or(FASTEST)),
-            until_ns: until(rate.unwrap_or(SLOWEST)),
+            certain_until_ns: until(link_bps.unwrap_or(FASTEST)),
+            until_ns: until(link_bps.unwrap_or(SLOWEST)),
             certain: true,
             told: false,
         };

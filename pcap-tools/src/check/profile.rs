@@ -97,7 +97,8 @@ pub struct Profile {
     /// How long a priority may be paused without a break before it is a storm, nanoseconds;
     /// [`Profile::PAUSE_STORM_NS`] unless stated. (PAUSE-STORM)
     pub pause_storm_ns: u64,
-    /// The rate of the links in the capture, Gb/s: says when a pause runs out. (PAUSE-STORM)
+    /// The rate of the links in the capture, Gb/s: says when a pause runs out, on interfaces whose
+    /// speed the capture does not state. (PAUSE-STORM)
     pub link_gbps: Option<NonZeroU64>,
 }
 

@@ -184,6 +184,7 @@ fn frame<'a>(data: &'a [u8], link: Option<LinkType>) -> Option<Frame<'a>> {
         link,
         direction: None,
         fcs_len: 0,
+        link_bps: None,
         orig_len: len,
         data,
     };

@@ -1,8 +1,8 @@
 //! Flow control frames: their form, and pauses without end.
 
 use roce_codec::net::{MacAddr, MacControl, Pause, PauseQuanta, Pfc};
-use roce_pcap::capture::LinkType;
-use roce_pcap::check::{Profile, Rule, Verdict};
+use roce_pcap::capture::{LinkType, Reader};
+use roce_pcap::check::{Checker, Profile, Rule, Verdict};
 
 use crate::support::{Owned, judge, judge_with};
 
@@ -117,6 +117,65 @@ fn the_rate_of_the_link_decides() {
     assert_eq!(with_rate(Some(10)), [(Rule::PauseStorm, Verdict::Fail, 101)]);
     let patient = Profile { pause_storm_ns: 1_000_000_000, ..Profile::default() };
     assert_eq!(verdicts(patient, &packets), []);
+}
+
+/// The frames as pcapng, from an interface of that speed in bits a second.
+fn pcapng(packets: &[Owned], speed: Option<u64>) -> Vec<u8> {
+    let block = |kind: u32, body: &[u8]| {
+        let len = u32::try_from(12 + body.len()).unwrap().to_le_bytes();
+        [&kind.to_le_bytes(), &len, body, &len].concat()
+    };
+    let section = [&[0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0][..], &[0xff; 8]].concat();
+    // Ethernet, no snap length, nanoseconds.
+    let mut interface = vec![1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 1, 0, 9, 0, 0, 0];
+    if let Some(speed) = speed {
+        interface.extend([8, 0, 8, 0]);
+        interface.extend(speed.to_le_bytes());
+    }
+    interface.extend([0; 4]);
+    let mut file = [block(0x0a0d_0d0a, &section), block(1, &interface)].concat();
+    for packet in packets {
+        let time_ns = packet.timestamp_ns.unwrap();
+        let len = packet.data.len() as u64;
+        let mut body = vec![0; 4];
+        for word in [time_ns >> 32, time_ns & 0xffff_ffff, len, len] {
+            body.extend(u32::try_from(word).unwrap().to_le_bytes());
+        }
+        body.extend(&packet.data);
+        body.resize(body.len().next_multiple_of(4), 0);
+        file.extend(block(6, &body));
+    }
+    file
+}
+
+/// What an interface says of its speed goes before what the profile says of all.
+#[test]
+fn the_speed_of_the_interface_decides() {
+    let packets = refreshed(300, 1000 * US);
+    let found = |speed, profile_gbps: Option<u64>| {
+        let link_gbps = profile_gbps.and_then(std::num::NonZero::new);
+        let mut checker = Checker::with_profile(Profile { link_gbps, ..Profile::default() });
+        let file = pcapng(&packets, speed);
+        let mut reader = Reader::new(&file[..]).unwrap();
+        let mut found = Vec::new();
+        while let Some(packet) = reader.next_packet() {
+            let findings = checker.packet(&packet.unwrap());
+            found.extend(findings.iter().map(|it| (it.rule, it.verdict, it.packet)));
+        }
+        found
+    };
+    let storm = |verdict| vec![(Rule::PauseStorm, verdict, 101)];
+    let gbps = |gbps: u64| Some(gbps * 1_000_000_000);
+    assert_eq!(found(gbps(10), None), storm(Verdict::Fail));
+    assert_eq!(found(gbps(100), None), []);
+    assert_eq!(found(gbps(10), Some(100)), storm(Verdict::Fail));
+    assert_eq!(found(gbps(100), Some(10)), []);
+    // Not stated, or stated as not known.
+    for unknown in [None, Some(0)] {
+        assert_eq!(found(unknown, None), storm(Verdict::Unknown));
+        assert_eq!(found(unknown, Some(10)), storm(Verdict::Fail));
+        assert_eq!(found(unknown, Some(100)), []);
+    }
 }
 
 /// Without times, or with a file out of order, nothing is said of how long a pause lasts.

@@ -24,6 +24,7 @@ fn feed(checker: &mut Checker, number: u64, link: LinkType, data: &[u8]) {
         link: Some(link),
         direction: None,
         fcs_len: 0,
+        link_bps: None,
         orig_len: u32::try_from(data.len()).unwrap(),
         data,
     };

@@ -94,6 +94,7 @@ pub(crate) fn judge_with<'a>(
             link: packet.link,
             direction: None,
             fcs_len: 0,
+            link_bps: None,
             orig_len: packet.orig_len,
             data: &packet.data,
         };

@@ -240,6 +240,7 @@ fn mirror_copies_are_dropped_and_retransmissions_are_not() {
                 link: packet.link,
                 direction: None,
                 fcs_len: 0,
+                link_bps: None,
                 orig_len: packet.orig_len,
                 data,
             };
@@ -317,6 +318,7 @@ fn cut_packets_are_rewritten_as_far_as_they_go() {
                 link: packet.link,
                 direction: None,
                 fcs_len: 0,
+                link_bps: None,
                 orig_len: packet.orig_len,
                 data: &packet.data[..len],
             };

@@ -259,6 +259,7 @@ pub(crate) fn run(args: &Args) -> io::Result<Outcome> {
                 link: record.link,
                 direction: record.direction,
                 fcs_len: record.fcs_len,
+                link_bps: None,
                 orig_len: record.orig_len,
                 data,
             };

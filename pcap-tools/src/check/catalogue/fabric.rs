@@ -132,7 +132,7 @@ profile states) stops that priority on the whole path back to the sources: a NIC
 pipeline hangs, or a cycle of switches that wait for each other. Watchdogs of switches and NICs act on \
 the same time.\n\n\
 A pause goes on as long as it is renewed before its quanta, 512 bit times each, run out. Without the \
-rate of the link (link_gbps in the profile) only renewals that come in time at 800 Gb/s are certain; \
+rate of the link (if_speed of a pcapng interface, or else link_gbps in the profile) only renewals that come in time at 800 Gb/s are certain; \
 unknown where they would be in time at 1 Gb/s.\n\n\
 What to look at: who sends them. On a host's port it is that host; on a switch's, look further down.",
         ),
