@@ -9,6 +9,7 @@ use roce_engine::{Rate, Recovery};
 use super::demo::demo;
 use super::fault_spec::FaultSpec;
 use super::pingpong::{PingpongArgs, pingpong};
+use super::replay_target::{ReplayTargetArgs, replay_target};
 use super::rping::{RpingArgs, rping};
 use super::serve::serve;
 use super::served::Served;
@@ -32,6 +33,7 @@ enum Command {
     Ucmatose(UcmatoseArgs),
     Udaddy(UdaddyArgs),
     Demo(DemoArgs),
+    ReplayTarget(ReplayTargetArgs),
 }
 
 /// Show WRITE, READ, SEND, FETCH_ADD and CMP_SWAP between two engines of this process, over a
@@ -204,6 +206,7 @@ impl Cli {
             Command::Ucmatose(args) => ucmatose(&args),
             Command::Udaddy(args) => udaddy(&args),
             Command::Demo(args) => demo(&args),
+            Command::ReplayTarget(args) => replay_target(&args),
         }
     }
 }

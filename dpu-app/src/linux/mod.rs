@@ -15,6 +15,7 @@ mod pingpong;
 mod platform;
 mod poll_loop;
 mod recorder;
+mod replay_target;
 mod rping;
 mod serve;
 mod served;

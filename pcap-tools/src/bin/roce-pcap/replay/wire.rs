@@ -10,7 +10,7 @@ use roce_pcap::replay::{Replay, Report, SendOptions, Speed, Target};
 #[derive(clap::Args)]
 pub(crate) struct WireArgs {
     /// Send the requests out of an interface, to a responder elsewhere: packet:IF (CAP_NET_RAW) or
-    /// af-xdp:IF (also CAP_NET_ADMIN and CAP_BPF)
+    /// af-xdp:IF (also CAP_NET_ADMIN and CAP_BPF). `roce-responder replay-target` is one
     #[arg(long, value_name = "PORT")]
     pub(crate) port: Option<PortSpec>,
     /// Put one address in place of another: the requester's becomes the interface's own, the
