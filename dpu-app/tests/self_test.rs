@@ -101,14 +101,12 @@ fn all_of_it_passes() {
 #[test]
 fn one_bit_in_any_part_fails_it() {
     for check in 0..CHECKS {
-        for byte in [1361 * check as usize % MEMORY, MEMORY - 1] {
-            let (result, _) = run(Some((check, byte)));
-            match result {
-                Err(Failure::Byte { far: true, offset, expected, found }) => {
-                    assert_eq!((offset, expected ^ found), (byte.try_into().unwrap(), 0x10));
-                }
-                other => panic!("check {check}, byte {byte}: {other:?}"),
+        let byte = if check % 4 == 0 { MEMORY - 1 } else { 1361 * check as usize % MEMORY };
+        match run(Some((check, byte))).0 {
+            Err(Failure::Byte { far: true, offset, expected, found }) => {
+                assert_eq!((offset, expected ^ found), (byte.try_into().unwrap(), 0x10));
             }
+            other => panic!("check {check}, byte {byte}: {other:?}"),
         }
     }
     // There are no more checks than that.
