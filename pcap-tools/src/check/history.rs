@@ -234,6 +234,12 @@ impl Reads {
         self.0.iter().rev().find(|read| read.covers(psn, mtu)).copied()
     }
 
+    /// Whether one starts at `psn` and is no retry of another's tail: it was asked for once.
+    pub(super) fn starts_anew_at(&self, psn: Psn, mtu: PathMtu) -> bool {
+        let mut covering = self.0.iter().filter(|read| read.covers(psn, mtu));
+        covering.next().is_some_and(|read| read.psn == psn) && covering.next().is_none()
+    }
+
     /// Whether one starts at `psn`.
     pub(super) fn starts_at(&self, psn: Psn) -> bool {
         self.0.iter().any(|read| read.psn == psn)

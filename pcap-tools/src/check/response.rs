@@ -112,6 +112,14 @@ impl ResponseStream {
                     (false, false) => judge.unknown_once(Rule::RcReadOrder, at, told, words),
                 }
             }
+        } else if !position.starts()
+            && let Some((requests, Known { confident: true, mtu: Some(mtu) })) = requests
+            && requests.reads().starts_anew_at(psn, mtu)
+            && requests.history().get(psn).is_some_and(|past| past.sends == 1)
+        {
+            let message = "the response to the start of a READ that was asked for once";
+            let words = ("First or Only".into(), seen.bth.opcode.to_string(), message.into());
+            judge.fail(Rule::RcReadOrder, at, words);
         }
         let mut first_missing = None;
         if let Some(last) = self.last
