@@ -14,7 +14,7 @@
 //! let annotations = Annotations::of(Reader::new(file.as_slice())?, Checker::new());
 //! let about = annotations.about();
 //! let mut out = Vec::new();
-//! copy_with_comments(file.as_slice(), &mut out, &about, |packet| annotations.comments(packet))
+//! copy_with_comments(file.as_slice(), &mut out, &about, |packet| Some(annotations.comments(packet)))
 //!     .expect("memory takes everything");
 //! assert!(about.starts_with("roce-pcap check: 1 packets"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())

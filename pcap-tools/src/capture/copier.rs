@@ -44,7 +44,7 @@ impl From<io::Error> for CopyError {
 }
 
 /// Copies a capture as pcapng, adding a comment on the whole and comments to packets, by their
-/// numbers from 1.
+/// numbers from 1. A packet that `comments` has `None` for is left out.
 ///
 /// Of a pcapng file all blocks come out as they are, those without packets included: a packet that
 /// gets no comment keeps its bytes, one that does gets them behind the options it has. Another
@@ -57,7 +57,7 @@ pub fn copy_with_comments<R: Read, W: Write>(
     inner: R,
     mut out: W,
     about: &str,
-    mut comments: impl FnMut(u64) -> Vec<String>,
+    mut comments: impl FnMut(u64) -> Option<Vec<String>>,
 ) -> Result<(), CopyError> {
     let (source, first) = unpacked(inner)?;
     if first == MAGIC {
@@ -78,7 +78,7 @@ pub fn copy_with_comments<R: Read, W: Write>(
             _ => writer.add_interface(&info)?,
         };
         declared = Some(((link, packet.fcs_len), interface));
-        let comments = comments(packet.number);
+        let Some(comments) = comments(packet.number) else { continue };
         let comments: Vec<&str> = comments.iter().map(String::as_str).collect();
         writer.write(&PacketRecord {
             interface,
@@ -104,7 +104,7 @@ impl<R: Read> Copier<R> {
         &mut self,
         out: &mut impl Write,
         about: &str,
-        comments: &mut impl FnMut(u64) -> Vec<String>,
+        comments: &mut impl FnMut(u64) -> Option<Vec<String>>,
     ) -> Result<bool, CopyError> {
         let offset = self.source.offset();
         let truncated = |needed, available| CaptureError::Truncated { offset, needed, available };
@@ -149,7 +149,7 @@ impl<R: Read> Copier<R> {
             return Ok(self.section(body, &about, out).map(|()| true)?);
         }
         self.packets += 1;
-        let comments = comments(self.packets);
+        let Some(comments) = comments(self.packets) else { return Ok(true) };
         if comments.is_empty() {
             out.write_all(block)?;
         } else {

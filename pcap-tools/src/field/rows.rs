@@ -1,7 +1,7 @@
 //! Rows of the packets of a capture, in order.
 
 use crate::capture::Packet;
-use crate::check::Checker;
+use crate::check::{Checker, Profile};
 use crate::dissect::dissect;
 use crate::observed::Observed;
 use crate::upper::Tracker;
@@ -22,10 +22,16 @@ impl Rows {
     /// checking more.
     #[must_use]
     pub fn new(needs: Needs) -> Self {
+        Self::with_profile(needs, Profile::default())
+    }
+
+    /// With verdicts by what is known of the devices.
+    #[must_use]
+    pub fn with_profile(needs: Needs, profile: Profile) -> Self {
         Self {
             first_ns: None,
             tracker: needs.upper.then(Tracker::new),
-            checker: needs.verdicts.then(Checker::new),
+            checker: needs.verdicts.then(|| Checker::with_profile(profile)),
         }
     }
 

@@ -40,10 +40,12 @@ mod error;
 mod literal;
 mod opcode;
 mod parse;
+mod selection;
 mod test;
 mod token;
 
 pub use error::FilterError;
+pub use selection::Selection;
 
 use test::Test;
 
@@ -56,13 +58,13 @@ pub const MAX_DEPTH: usize = 64;
 pub const MAX_LEN: usize = 64 << 10;
 
 /// A compiled expression.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Filter {
     root: Node,
     needs: Needs,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Node {
     All(Vec<Node>),
     Any(Vec<Node>),

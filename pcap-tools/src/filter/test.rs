@@ -8,7 +8,7 @@ use crate::field::Value;
 
 /// What is asked of a value. Every comparison of numbers is a list of ranges by the time it gets
 /// here: opcodes, words, flags and times are numbers too.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Test {
     /// The number lies in one of these, both ends included.
     Within(Vec<(u64, u64)>),

@@ -86,10 +86,29 @@ fn a_report_judges_by_the_profile() {
     assert!(found[2] > 0, "{found:?}");
 }
 
+/// One direction alone: its requests are counted, and nothing completes.
+#[test]
+fn only_what_is_meant_is_counted() {
+    let total = |expression: &[&str]| {
+        let told = stdout(&[&["--format", "json", "rxe-lossy-client.pcap"], expression].concat());
+        let mut told: Value = serde_json::from_str(&told).unwrap();
+        told["total"].take()
+    };
+    let all = total(&[]);
+    assert_eq!(total(&["--where", "number >= 1"]), all);
+    let packets = |total: &Value| total["capture_packets"].as_u64().unwrap();
+    let sends = total(&["--where", "opcode == SEND_ONLY || opcode == SEND_FIRST"]);
+    let others = total(&["--where", "!(opcode == SEND_ONLY || opcode == SEND_FIRST)"]);
+    assert!(packets(&sends) >= 40 && packets(&others) > 0);
+    assert_eq!(packets(&sends) + packets(&others), packets(&all));
+    assert_eq!((&sends["acknowledged"], &all["acknowledged"]), (&0.into(), &120.into()));
+}
+
 #[test]
 fn what_cannot_be_done_is_said() {
     for (arguments, words) in [
-        (&["--link-rate", "fast", "rxe-write.pcap"][..], "is no rate"),
+        (&["--where", "opcod == 1", "rxe-write.pcap"][..], "did you mean `opcode`"),
+        (&["--link-rate", "fast", "rxe-write.pcap"], "is no rate"),
         (&["--html", "/nonexistent/x.html", "rxe-write.pcap"], "cannot write"),
         (&["--html", "x.html", "rxe-write.pcap", "rxe-read.pcap"], "a page of one capture"),
         (&["--profile", "rxe", "rxe-write.pcap"], "--html"),

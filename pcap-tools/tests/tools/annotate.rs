@@ -14,7 +14,7 @@ use crate::support::{Temporary, capture, packets, roce_pcap, tshark};
 fn annotate(file: &[u8]) -> Vec<u8> {
     let annotations = Annotations::of(Reader::new(file).unwrap(), Checker::new());
     let mut out = Vec::new();
-    let comments = |packet| annotations.comments(packet);
+    let comments = |packet| Some(annotations.comments(packet));
     copy_with_comments(file, &mut out, &annotations.about(), comments).unwrap();
     out
 }
@@ -49,6 +49,37 @@ fn real_captures_stay_what_they_are_and_show_their_findings() {
         assert_eq!(expected.is_empty(), name == "rxe-cm", "{name}");
         let Some(shown) = shown(&annotated) else { return };
         assert_eq!(shown, expected, "{name}");
+    }
+}
+
+/// The command keeps what is meant, with the comments that it has among all the others.
+#[test]
+fn only_what_is_meant_is_kept() {
+    for (name, keep) in [
+        ("rxe-lossy-client", "opcode == READ_REQUEST"),
+        ("rxe72-flush-atomicwrite", "icrc == invalid"),
+    ] {
+        let file = std::fs::read(capture(name)).unwrap();
+        let path = capture(name);
+        let path = path.to_str().unwrap();
+        let output = roce_pcap(&["annotate", path, "--where", keep, "-o", "-"], &[]);
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        let listed = roce_pcap(&["decode", path, "--where", keep, "--fields", "number"], &[]);
+        let numbers: Vec<u64> = String::from_utf8(listed.stdout)
+            .unwrap()
+            .lines()
+            .map(|line| line.parse().unwrap())
+            .collect();
+        assert!(!numbers.is_empty(), "{name}");
+        let all = packets(&file);
+        let meant = numbers.iter().map(|number| &all[usize::try_from(number - 1).unwrap()]);
+        let kept = packets(&output.stdout);
+        assert!(kept.iter().eq(meant), "{name}");
+        let Some(shown) = shown(&output.stdout) else { return };
+        let expected = expected(&file);
+        for (at, number) in (1..).zip(&numbers) {
+            assert_eq!(shown.get(&at), expected.get(number), "{name} {number}");
+        }
     }
 }
 

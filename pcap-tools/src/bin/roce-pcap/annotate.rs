@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use roce_pcap::annotate::Annotations;
 use roce_pcap::capture::{CaptureError, CopyError, Reader, copy_with_comments};
 use roce_pcap::check::{Checker, Profile};
+use roce_pcap::filter::Selection;
 
-use crate::{Outcome, input, output, profile};
+use crate::{Outcome, expression, input, output, profile};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -20,12 +21,20 @@ pub(crate) struct Args {
     /// What is known of the devices: irdma, mlx5, rockhopper, rxe, strict, or a file of your own
     #[arg(long, value_name = "NAME|FILE", value_parser = profile::parse)]
     profile: Option<Profile>,
+    /// Keep only packets for which this holds, such as 'verdict == fail || cm'. All of them are
+    /// judged. Expressions: `roce-pcap decode --help`
+    #[arg(long = "where", value_name = "EXPRESSION")]
+    filter: Option<String>,
 }
 
 pub(crate) fn run(args: &Args) -> io::Result<Outcome> {
     let unreadable = |error: &CaptureError| {
         input::complain(&args.input.display().to_string(), error);
         Ok(Outcome::Unusable)
+    };
+    let filter = match expression::parse(args.filter.as_deref()) {
+        Ok(filter) => filter,
+        Err(outcome) => return Ok(outcome),
     };
     let mut file = match rewindable(&args.input) {
         Ok(file) => file,
@@ -35,17 +44,54 @@ pub(crate) fn run(args: &Args) -> io::Result<Outcome> {
         Ok(reader) => reader,
         Err(error) => return unreadable(&error),
     };
-    let checker = args.profile.clone().map_or_else(Checker::new, Checker::with_profile);
-    let annotations = Annotations::of(reader, checker);
+    let checker = || args.profile.clone().map_or_else(Checker::new, Checker::with_profile);
+    let annotations = Annotations::of(reader, checker());
     file.rewind()?;
+    let mut meant = None;
+    if let Some(filter) = filter {
+        let profile = args.profile.clone().unwrap_or_default();
+        meant = Some(Meant::of(&file, Selection::with_profile(filter, profile)));
+        file.rewind()?;
+    }
     let Some(mut sink) = output::sink(&args.output) else { return Ok(Outcome::Unusable) };
-    let comments = |packet| annotations.comments(packet);
+    let comments = |packet| {
+        let is_kept = meant.as_ref().is_none_or(|meant| meant.holds(packet));
+        is_kept.then(|| annotations.comments(packet))
+    };
     let copied = copy_with_comments(&file, &mut sink, &annotations.about(), comments);
     sink.finish()?;
     match copied {
         Ok(()) => Ok(Outcome::Clean),
         Err(CopyError::Read(error)) => unreadable(&error),
         Err(CopyError::Write(error)) => Err(error),
+    }
+}
+
+/// The packets that an expression means, by their numbers: a bit for each.
+struct Meant(Vec<u64>);
+
+impl Meant {
+    /// What cannot be read is told when it is copied.
+    fn of(file: &File, mut selection: Selection) -> Self {
+        let mut words = Vec::new();
+        let Ok(mut reader) = Reader::new(file) else { return Self(words) };
+        while let Some(Ok(packet)) = reader.next_packet() {
+            let (word, bit) = Self::place(packet.number);
+            if selection.takes(&packet) {
+                words.resize(words.len().max(word + 1), 0);
+                words[word] |= 1 << bit;
+            }
+        }
+        Self(words)
+    }
+
+    fn holds(&self, packet: u64) -> bool {
+        let (word, bit) = Self::place(packet);
+        self.0.get(word).is_some_and(|word| word >> bit & 1 == 1)
+    }
+
+    fn place(packet: u64) -> (usize, u64) {
+        (usize::try_from(packet / 64).unwrap_or(usize::MAX), packet % 64)
     }
 }
 

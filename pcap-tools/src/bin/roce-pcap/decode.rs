@@ -6,27 +6,12 @@ use clap::ValueEnum;
 use roce_pcap::capture::Batch;
 use roce_pcap::decode::{Columns, Counts, Decoder, Style};
 use roce_pcap::field;
-use roce_pcap::filter::Filter;
 
-use crate::Outcome;
 use crate::input::{self, Input};
-
-/// What an expression of `--where` can say.
-const WHERE_HELP: &str = "\
-Expressions (--where):
-  opcode == WRITE_FIRST && dqpn == 0x11     comparison: == != < <= > >= (or eq ne lt le gt ge)
-  src == 10.0.0.0/8 and not cnp             addresses and prefixes; && || ! (or and or not); ( )
-  psn in {0x100..0x1ff, 7}                  one of several, ranges with both ends included
-  reth, ackreq                              the packet has that header; that flag is set
-  cm contains \"port 7174\"                   part of a text, a name or hexadecimal bytes
-  verdict == fail, severity >= warning,     what the checker says, which then runs alongside
-  rule == RC-PSN-GAP
-Numbers: 17, 0x11, 0o21, 0b10001. Opcodes: WRITE_FIRST is that of any service, RC_WRITE_FIRST of RC
-alone, 0x06 a number. What a packet does not have compares false, with != as well.
-`roce-pcap decode --list-fields` lists the fields.";
+use crate::{Outcome, expression};
 
 #[derive(clap::Args)]
-#[command(after_long_help = WHERE_HELP)]
+#[command(after_long_help = expression::HELP)]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
@@ -74,14 +59,10 @@ pub(crate) fn run(args: &Args, color: bool, out: &mut impl Write) -> io::Result<
     if let Some(columns) = &args.fields {
         decoder = decoder.columns(columns.clone());
     }
-    if let Some(text) = &args.filter {
-        match Filter::parse(text) {
-            Ok(filter) => decoder = decoder.filter(filter),
-            Err(error) => {
-                eprintln!("roce-pcap: --where: {error}");
-                return Ok(Outcome::Unusable);
-            }
-        }
+    match expression::parse(args.filter.as_deref()) {
+        Ok(Some(filter)) => decoder = decoder.filter(filter),
+        Ok(None) => {}
+        Err(outcome) => return Ok(outcome),
     }
     let mut outcome = Outcome::Clean;
     decoder.start(out)?;

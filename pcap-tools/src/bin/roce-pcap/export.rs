@@ -11,7 +11,7 @@ use roce_pcap::export::{self, ExportError, Exporter, Options, Table};
 use roce_pcap::filter::Filter;
 
 use crate::input::{self, Input};
-use crate::{Outcome, profile};
+use crate::{Outcome, expression, profile};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -56,12 +56,9 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<Outcome> {
         Format::Arrow => export::Format::Arrow,
     };
     let options = Options { format, partition_rows: args.partition_rows, all: args.all };
-    let filter = match args.filter.as_deref().map(Filter::parse).transpose() {
+    let filter = match expression::parse(args.filter.as_deref()) {
         Ok(filter) => filter,
-        Err(error) => {
-            eprintln!("roce-pcap: --where: {error}");
-            return Ok(Outcome::Unusable);
-        }
+        Err(outcome) => return Ok(outcome),
     };
     match export(args, directory, options, filter, out) {
         Ok(outcome) => outcome,

@@ -8,6 +8,7 @@ mod diff;
 mod explain;
 #[cfg(feature = "export")]
 mod export;
+mod expression;
 mod generate;
 mod input;
 mod man;

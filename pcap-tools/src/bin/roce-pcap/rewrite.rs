@@ -9,11 +9,10 @@ use roce_pcap::capture::{
     CaptureError, CaptureWriter, InterfaceInfo, LinkType, Packet, PacketRecord, PcapWriter,
     PcapngWriter, Reader, SNAPLEN, SectionInfo,
 };
-use roce_pcap::field::Rows;
-use roce_pcap::filter::Filter;
+use roce_pcap::filter::Selection;
 use roce_pcap::rewrite::{Config, Counts, Dedupe, Key, Mask, Moment, Payload, Rewriter};
 
-use crate::{Outcome, input, output};
+use crate::{Outcome, expression, input, output};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -209,12 +208,9 @@ impl Output {
 }
 
 pub(crate) fn run(args: &Args) -> io::Result<Outcome> {
-    let filter = match args.filter.as_deref().map(Filter::parse).transpose() {
+    let filter = match expression::parse(args.filter.as_deref()) {
         Ok(filter) => filter,
-        Err(error) => {
-            eprintln!("roce-pcap: --where: {error}");
-            return Ok(Outcome::Unusable);
-        }
+        Err(outcome) => return Ok(outcome),
     };
     let mut sources = Vec::new();
     let mut outcome = Outcome::Clean;
@@ -241,7 +237,7 @@ pub(crate) fn run(args: &Args) -> io::Result<Outcome> {
     };
     let mut out = Output { writer, interfaces: Vec::new() };
     let mut rewriter = Rewriter::new(config(args));
-    let mut rows = filter.as_ref().map(|filter| Rows::new(filter.needs()));
+    let mut selection = filter.map(Selection::new);
     let mut number = 0;
     // Few captures are merged: the next packet is looked for among them all.
     while let Some(first) = (0..sources.len())
@@ -263,11 +259,8 @@ pub(crate) fn run(args: &Args) -> io::Result<Outcome> {
                 orig_len: record.orig_len,
                 data,
             };
-            let wanted = match (&filter, &mut rows) {
-                (Some(filter), Some(rows)) => filter.matches(&rows.row(&packet)),
-                _ => true,
-            };
-            if wanted && let Some((data, _)) = rewriter.packet(&packet) {
+            let is_meant = selection.as_mut().is_none_or(|selection| selection.takes(&packet));
+            if is_meant && let Some((data, _)) = rewriter.packet(&packet) {
                 out.write((first, &source.name), record, data)?;
             }
         }

@@ -9,11 +9,12 @@ use clap::ValueEnum;
 use roce_codec::dcqcn::Params;
 use roce_pcap::capture::{Batch, Packet};
 use roce_pcap::check::Profile;
+use roce_pcap::filter::{Filter, Selection};
 use roce_pcap::report_html::HtmlReport;
 use roce_pcap::stats::{Options, Stats, Summary};
 
 use crate::input::{self, Capture, Input};
-use crate::{Outcome, profile};
+use crate::{Outcome, expression, profile};
 
 /// What the figures mean.
 const FIGURES_HELP: &str = "\
@@ -47,6 +48,10 @@ pub(crate) struct Args {
     /// or a file of your own
     #[arg(long, value_name = "NAME|FILE", value_parser = profile::parse, requires = "html")]
     profile: Option<Profile>,
+    /// Count only packets for which this holds, such as 'dqpn == 0x11 || dqpn == 0x12'; without both
+    /// directions of a connection nothing completes. Expressions: `roce-pcap decode --help`
+    #[arg(long = "where", value_name = "EXPRESSION")]
+    filter: Option<String>,
     /// The rate of the link, such as 100G or 2.5G: for the time of pauses and for DCQCN
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     link_rate: Option<NonZeroU64>,
@@ -81,8 +86,12 @@ impl Dcqcn {
 }
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<Outcome> {
+    let filter = match expression::parse(args.filter.as_deref()) {
+        Ok(filter) => filter,
+        Err(outcome) => return Ok(outcome),
+    };
     if let Some(path) = &args.html {
-        return write_html(args, path, out);
+        return write_html(args, filter, path, out);
     }
     let mut outcome = Outcome::Clean;
     if args.format == Format::Csv {
@@ -92,7 +101,7 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<Outcome> {
     let many = captures.len() > 1;
     for mut capture in captures {
         let mut stats = Stats::new(options(args));
-        if !read(&mut capture, out, |packet| stats.packet(packet))? {
+        if !read(&mut capture, filter.clone(), out, |packet| stats.packet(packet))? {
             outcome = Outcome::Unusable;
         }
         let summary = stats.finish();
@@ -120,7 +129,12 @@ fn options(args: &Args) -> Options {
 }
 
 /// The report of one capture.
-fn write_html(args: &Args, path: &Path, out: &mut impl Write) -> io::Result<Outcome> {
+fn write_html(
+    args: &Args,
+    filter: Option<Filter>,
+    path: &Path,
+    out: &mut impl Write,
+) -> io::Result<Outcome> {
     let mut captures = input::open(&args.input);
     let (Some(mut capture), None) = (captures.next(), captures.next()) else {
         eprintln!("roce-pcap: --html makes a page of one capture: name one (--rotated for a set)");
@@ -131,7 +145,7 @@ fn write_html(args: &Args, path: &Path, out: &mut impl Write) -> io::Result<Outc
         options(args),
         args.profile.clone().unwrap_or_default(),
     );
-    let whole = read(&mut capture, out, |packet| report.packet(packet))?;
+    let whole = read(&mut capture, filter, out, |packet| report.packet(packet))?;
     if let Err(error) = std::fs::write(path, report.finish()) {
         eprintln!("roce-pcap: cannot write {}: {error}", path.display());
         return Ok(Outcome::Unusable);
@@ -139,20 +153,24 @@ fn write_html(args: &Args, path: &Path, out: &mut impl Write) -> io::Result<Outc
     Ok(if whole { Outcome::Clean } else { Outcome::Unusable })
 }
 
-/// Reads a capture to its end; says whether all of it could be read.
+/// Reads a capture to its end and takes the packets that are meant; says whether all of it could be read.
 fn read(
     capture: &mut Capture,
+    filter: Option<Filter>,
     out: &mut impl Write,
     mut take: impl FnMut(&Packet<'_>),
 ) -> io::Result<bool> {
     let mut whole = true;
+    let mut selection = filter.map(Selection::new);
     let mut batch = Batch::new();
     loop {
         match capture.fill(&mut batch) {
             Ok(0) => return Ok(whole),
             Ok(_) => {
                 for packet in batch.packets() {
-                    take(&packet);
+                    if selection.as_mut().is_none_or(|selection| selection.takes(&packet)) {
+                        take(&packet);
+                    }
                 }
             }
             Err(error) => {
