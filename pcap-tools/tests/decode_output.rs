@@ -72,6 +72,51 @@ print(count)
     }
 }
 
+/// Figures with losses, rates and pauses, as one object and as lines.
+#[test]
+fn figures_are_what_their_schema_says() {
+    const PROGRAM: &str = "
+import json, sys, jsonschema
+schema = json.load(open(sys.argv[1]))
+jsonschema.Draft202012Validator.check_schema(schema)
+judge = jsonschema.Draft202012Validator(schema)
+tables = set()
+for line in open(sys.argv[2]):
+    row = json.loads(line)
+    judge.validate(row)
+    tables.add(row['table'])
+    of_one = {'src', 'dst', 'dest_qp', 'src_qp', 'dcqcn_rate_bps'}
+    for name in set(row) - (of_one if row['table'] == 'flow' else set()):
+        assert not judge.is_valid({k: v for k, v in row.items() if k != name}), name
+    assert not judge.is_valid(row | {'more': 1})
+for path in sys.argv[3:]:
+    judge.validate(json.load(open(path)))
+print(*sorted(tables))
+";
+    let schema = write("stats-schema.json", &stdout(&["schema", "stats"]));
+    let golden = ["pfc-storm", "cnps-unheeded"].map(|name| {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.pcapng"));
+        let path = path.to_str().unwrap().to_owned();
+        stdout(&["gen", "--trace", name, "-o", &path]);
+        path
+    });
+    let files = [capture("rxe-lossy-client"), capture("rxe-ecn-server")].into_iter().chain(golden);
+    let mut lines = String::new();
+    let mut paths = vec![schema];
+    let mut documents = Vec::new();
+    for (at, file) in files.enumerate() {
+        let args = ["stats", "--link-rate", "100G", &file, "--format"];
+        lines += &stdout(&[&args[..], &["jsonl"]].concat());
+        documents
+            .push(write(&format!("stats-{at}.json"), &stdout(&[&args[..], &["json"]].concat())));
+    }
+    paths.push(write("stats.jsonl", &lines));
+    paths.extend(documents);
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let Some(tables) = python(PROGRAM, &paths) else { return };
+    assert_eq!(tables.trim(), "flow host interval loss pause total");
+}
+
 #[test]
 fn an_array_holds_what_the_lines_do() {
     let file = capture("rxe-atomic");

@@ -20,7 +20,7 @@ impl Summary {
         out.write_all(b"{\"file\":")?;
         serde_json::to_writer(&mut *out, file)?;
         out.write_all(b",\"total\":")?;
-        self.total(out)?;
+        self.total(&mut Object::start(out)?)?.end()?;
         for (_, name, rows) in self.tables() {
             write!(out, ",\n\"{name}\":[")?;
             for (at, row) in rows.into_iter().enumerate() {
@@ -39,8 +39,7 @@ impl Summary {
     /// What `out` says.
     pub fn write_jsonl(&self, file: &str, out: &mut dyn Write) -> io::Result<()> {
         let mut object = start("total", file, out)?;
-        object.raw("capture_packets", self.packets)?;
-        figures(&mut object, &self.total)?.end()?;
+        self.total(&mut object)?.end()?;
         out.write_all(b"\n")?;
         for (name, _, rows) in self.tables() {
             for row in rows {
@@ -51,12 +50,12 @@ impl Summary {
         Ok(())
     }
 
-    fn total(&self, out: &mut dyn Write) -> io::Result<()> {
-        let mut object = Object::start(out)?;
-        object.raw("capture_packets", self.packets)?;
-        object.option("link_bps", self.link_bps)?;
-        object.raw("losses_dropped", self.recoveries_dropped)?;
-        figures(&mut object, &self.total)?.end()
+    fn total<'o, 'w>(&self, object: &'o mut Object<'w>) -> io::Result<&'o mut Object<'w>> {
+        object
+            .raw("capture_packets", self.packets)?
+            .option("link_bps", self.link_bps)?
+            .raw("losses_dropped", self.recoveries_dropped)?;
+        figures(object, &self.total)
     }
 
     /// What one row is called, and all of them, and the rows.

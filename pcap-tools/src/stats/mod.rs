@@ -36,6 +36,7 @@ mod psn_graph;
 mod quantity;
 mod rate;
 mod reaction;
+mod schema;
 mod series;
 mod text;
 mod times;
@@ -53,6 +54,7 @@ pub use pause::Pause;
 pub use psn_graph::{Mark, Point, PsnGraph};
 pub use quantity::{Bytes, Duration, Rate};
 pub use rate::{Interval, Rates};
+pub use schema::write_schema;
 pub use times::Times;
 
 pub(crate) use rate::float;

@@ -17,11 +17,13 @@ pub(crate) struct Args {
 enum Command {
     Decode,
     Check,
+    Stats,
 }
 
 pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<Outcome> {
     match args.command {
         Command::Decode => roce_pcap::decode::write_schema(out)?,
+        Command::Stats => roce_pcap::stats::write_schema(out)?,
         Command::Check => {
             out.write_all(include_bytes!("../../../schema/check.json"))?;
         }
