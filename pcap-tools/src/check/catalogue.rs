@@ -272,8 +272,10 @@ Judged only where the second NAK is no copy of the first and nothing was sent ag
             ),
             Self::RcReadOrder => (
                 "READ responses come as First, Middle, Last",
-                "Judged between responses whose PSNs follow each other, and at the start of a READ \
-that was asked for once. A response may start anew in the middle where a READ was sent again from there.",
+                "Judged between responses whose PSNs follow each other. A response may start anew in \
+the middle where a READ was sent again from there.\n\n\
+Unknown where a Middle or Last answers the start of a READ that was asked for once: it may ask again \
+for the rest of one that the tap has missed.",
             ),
             Self::RcReadResponse => (
                 "READ responses carry what their request asked for",
