@@ -141,8 +141,8 @@ impl<'s, P: Port, H: Platform> CmSide<'s, P, H> {
     }
 }
 
-/// Pumps both sides until `done`. Time passes by the microsecond, and at once to the next timer where
-/// nothing else can happen.
+/// Pumps both sides until `done`. Time passes by the microsecond, and at once to the next timer, or by
+/// the millisecond if there is none, where nothing else can happen.
 pub(crate) fn until<P: Port, Q: Port, H: Platform>(
     here: &mut CmSide<'_, P, H>,
     there: &mut CmSide<'_, Q, H>,
@@ -154,8 +154,8 @@ pub(crate) fn until<P: Port, Q: Port, H: Platform>(
         let now = here.side.now;
         let worked = here.pump(now) | there.pump(now);
         let timers = [here.next_timer(), there.next_timer()];
-        let due = timers.into_iter().flatten().min().filter(|_| !worked);
-        here.side.now = now.add_ns(1000).max(due.unwrap_or(now));
+        let due = timers.into_iter().flatten().min().unwrap_or(now.add_ns(1_000_000));
+        here.side.now = now.add_ns(1000).max(if worked { now } else { due });
         assert!(started.elapsed() < patience, "nothing for {} s", patience.as_secs());
     }
 }
