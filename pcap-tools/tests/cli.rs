@@ -264,3 +264,47 @@ fn a_profile_that_cannot_be_used_is_status_2() {
     let help = stdout(&run(&["check", "--help"]));
     assert!(help.contains("irdma, mlx5, rockhopper, rxe, strict"));
 }
+
+#[test]
+fn a_second_tap_explains_gaps() {
+    let (server, client) = (capture("rxe-lossy-server"), capture("rxe-lossy-client"));
+    let output = run(&["check", "--unknown", &server, "--second-tap", &client]);
+    assert_eq!((status(&output), stderr(&output)), (0, String::new()));
+    let text = stdout(&output);
+    let gaps: Vec<_> = text.lines().filter(|line| line.contains("RC-PSN-GAP")).collect();
+    assert_eq!(gaps.len(), 24, "none is left for the summary");
+    assert!(gaps.iter().all(|gap| gap.contains("RC-PSN-GAP pass")), "{text}");
+    assert!(text.ends_with(
+        "second tap: 2151 packets at both; 24 gaps explained, 25 packets missing in gaps were lost \
+         between the taps or by the first\n"
+    ));
+
+    let summary = |args: &[&str]| {
+        let text = stdout(&run(args));
+        let last: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+        let number = |key: &str| last["summary"][key].as_u64().unwrap();
+        (number("pass"), number("unknown"))
+    };
+    let (pass, unknown) = summary(&["check", "--format", "jsonl", &server]);
+    let settled = summary(&["check", "--format", "jsonl", &server, "--second-tap", &client]);
+    assert_eq!(settled, (pass + 24, unknown - 24));
+}
+
+#[test]
+fn taps_that_do_not_go_together_are_status_2() {
+    let (server, other) = (capture("rxe-lossy-server"), capture("rxe-cm"));
+    let output = run(&["check", &server, "--second-tap", &other]);
+    assert_eq!(status(&output), 2);
+    assert!(stderr(&output).contains("share no RoCEv2 packet"), "{}", stderr(&output));
+    assert!(stdout(&output).contains("24 unknown"), "what one tap tells is told");
+
+    let output = run(&["check", &server, &other, "--second-tap", &other]);
+    assert_eq!(status(&output), 2);
+    assert!(stderr(&output).contains("one capture besides"), "{}", stderr(&output));
+    let output = run_with_input(&["check", "-", "--second-tap", &other], b"");
+    assert_eq!(status(&output), 2);
+    let output = run(&["check", &server, "--second-tap", "/nonexistent.pcap"]);
+    assert_eq!(status(&output), 2);
+    assert!(stderr(&output).contains("/nonexistent.pcap"), "{}", stderr(&output));
+    assert_eq!(status(&run(&["check", "--follow", &server, "--second-tap", &other])), 2);
+}

@@ -158,10 +158,11 @@ Judged only where every packet of the message was captured in order.",
             ),
             Self::RcPsnGap => (
                 "PSNs follow each other",
-                "Never a violation by itself, hence always unknown: the missing packets may have \
+                "Never a violation by itself, hence unknown: the missing packets may have \
 been lost in the network before the tap, dropped by the tap or its buffers, or come later in the \
 file (several paths, merged mirrors). A sequence NAK for the first missing PSN says that the \
-responder missed them too.\n\n\
+responder missed them too. A second tap (`check --second-tap`) that has them settles it: it passes \
+then.\n\n\
 What to look at: drop counters of the switches on the way (congestion without PFC or ECN), and of \
 the capture itself.",
             ),

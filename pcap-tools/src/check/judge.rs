@@ -1,5 +1,6 @@
 //! Where verdicts are counted and findings are put.
 
+use super::gap::Gap;
 use super::profile::Profile;
 use super::report::{Counts, Finding};
 use super::rule::{Rule, Verdict};
@@ -73,6 +74,15 @@ impl Judge {
         self.find(rule, Verdict::Unknown, at, words);
     }
 
+    /// PSNs are missing: unknown each time, unless a second tap has them.
+    #[cold]
+    pub(super) fn gap(&mut self, at: At, words: Words, gap: Gap) {
+        self.unknown(Rule::RcPsnGap, at, words);
+        if let Some(finding) = self.findings.last_mut() {
+            finding.gap = Some(gap);
+        }
+    }
+
     /// An unknown for want of knowledge, found once: `told` remembers.
     #[inline]
     pub(super) fn unknown_once(
@@ -101,6 +111,7 @@ impl Judge {
             expected,
             found,
             message,
+            gap: None,
         });
     }
 }

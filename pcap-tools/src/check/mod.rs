@@ -22,6 +22,7 @@ mod catalogue;
 mod cm;
 mod congestion;
 mod flow;
+mod gap;
 mod habits;
 mod history;
 mod icrc;
@@ -42,6 +43,7 @@ mod report;
 mod request;
 mod response;
 mod rule;
+mod second_tap;
 mod source_port;
 
 use std::io::Read;
@@ -55,11 +57,13 @@ use crate::dissect::{Dissected, Fault, Malformed, Other};
 use crate::flow::pairing::{self, Pairing};
 use crate::observed::{FlowKey, Observed};
 
+pub use gap::{Gap, Missing};
 #[cfg(feature = "profiles")]
 pub use profile::ProfileError;
 pub use profile::{CnpScope, KnownIcrcMistake, Profile};
 pub use report::{Counts, Finding, Report, Summary};
 pub use rule::{Rule, Severity, Verdict};
+pub use second_tap::{Settled, settle};
 
 use agreed::UnusedConnections;
 use cm::Rejections;

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::gap::Gap;
 use super::rule::{Rule, Verdict};
 use crate::capture::CaptureError;
 use crate::observed::FlowKey;
@@ -14,7 +15,8 @@ use crate::observed::FlowKey;
 pub struct Finding {
     /// The rule.
     pub rule: Rule,
-    /// [`Verdict::Fail`] or [`Verdict::Unknown`].
+    /// [`Verdict::Fail`] or [`Verdict::Unknown`]; [`Verdict::Pass`] where a second tap has
+    /// explained it ([`settle`](super::settle())).
     pub verdict: Verdict,
     /// The packet's number in the file, from 1.
     pub packet: u64,
@@ -28,6 +30,8 @@ pub struct Finding {
     pub found: String,
     /// The finding in a sentence.
     pub message: String,
+    /// What is missing, if it is a gap.
+    pub gap: Option<Gap>,
 }
 
 impl fmt::Display for Finding {

@@ -8,6 +8,7 @@ use roce_engine::rules::length;
 use roce_engine::rules::psn::{self, PsnClass};
 use roce_engine::rules::sequence::{self, InMessage, SequenceFault};
 
+use super::gap::{Gap, Missing};
 use super::history::{History, Keyed, KeyedRequests, Past, Read, Reads};
 use super::judge::{At, Judge};
 use super::opcode;
@@ -85,6 +86,8 @@ pub(super) struct RequestStream {
     exact: bool,
     /// The furthest PSN that a request was seen with.
     furthest: Psn,
+    /// The number of that request's packet.
+    furthest_packet: u64,
     last: Last,
     progress: Option<Progress>,
     history: History,
@@ -111,6 +114,7 @@ impl RequestStream {
             highest: psn,
             exact: true,
             furthest: psn,
+            furthest_packet: at.packet,
             last: Last { psn, next: None, state: InMessage::None },
             progress: None,
             history: History::new(),
@@ -124,7 +128,7 @@ impl RequestStream {
             again_up_to: None,
             recovery: Recovery::default(),
         };
-        stream.advance(seen, known);
+        stream.advance(seen, known, at);
         stream.follow(seen, known, Past::new(seen, at.time_ns));
         stream.start_progress(seen);
         stream.check_write_length(seen, at, judge);
@@ -204,7 +208,7 @@ impl RequestStream {
                 false
             }
             PsnClass::Ahead if self.exact => {
-                self.gap(psn, at, judge);
+                self.gap(psn, known, at, judge);
                 true
             }
             _ => {
@@ -213,7 +217,7 @@ impl RequestStream {
             }
         };
         if is_new {
-            self.advance(seen, known);
+            self.advance(seen, known, at);
         }
         self.follow(seen, known, now);
         self.settle_early(is_new, told, judge);
@@ -276,18 +280,26 @@ impl RequestStream {
     }
 
     #[cold]
-    fn gap(&self, psn: Psn, at: At, judge: &mut Judge) {
+    fn gap(&self, psn: Psn, known: Known, at: At, judge: &mut Judge) {
         let missing = psn.distance_from(self.highest.next());
         let message = format!("{missing} PSNs are missing: lost before the tap, late, or by it");
         let words = (self.highest.next().to_string(), psn.to_string(), message);
-        judge.unknown(Rule::RcPsnGap, at, words);
+        let gap = Gap {
+            missing: Missing::Requests,
+            first: self.highest.next(),
+            count: missing.unsigned_abs(),
+            behind: self.furthest_packet,
+            mtu: known.mtu,
+        };
+        judge.gap(at, words, gap);
     }
 
     /// Moves the furthest PSN on to this request.
     #[inline]
-    fn advance(&mut self, seen: &Seen<'_, '_>, known: Known) {
+    fn advance(&mut self, seen: &Seen<'_, '_>, known: Known, at: At) {
         let psn = seen.bth.psn;
         self.furthest = psn;
+        self.furthest_packet = at.packet;
         let count = packets(seen, known.mtu);
         // Where the count is not known, the smallest path MTU gives the most there can be.
         self.highest = psn.add(count.unwrap_or_else(|| packets_at_most(seen)) - 1);

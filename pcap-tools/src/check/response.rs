@@ -2,6 +2,7 @@
 
 use roce_codec::ib::{Aeth, AethKind, Msn, NakCode, Operation, PathMtu, Psn};
 
+use super::gap::{Gap, Missing};
 use super::history::Past;
 use super::judge::{At, Judge};
 use super::opcode;
@@ -21,6 +22,8 @@ const MSN_SLACK: u32 = 64;
 struct Last {
     psn: Psn,
     ends: bool,
+    /// Its number in the capture.
+    packet: u64,
 }
 
 /// The last sequence NAK.
@@ -133,9 +136,16 @@ impl ResponseStream {
                 "{missing} READ responses are missing: lost before the tap, late, or by it"
             );
             let words = (last.psn.next().to_string(), psn.to_string(), message);
-            judge.unknown(Rule::RcPsnGap, at, words);
+            let gap = Gap {
+                missing: Missing::ReadResponses,
+                first: last.psn.next(),
+                count: missing.unsigned_abs(),
+                behind: last.packet,
+                mtu: None,
+            };
+            judge.gap(at, words, gap);
         }
-        self.last = Some(Last { psn, ends: position.ends() });
+        self.last = Some(Last { psn, ends: position.ends(), packet: at.packet });
         first_missing
     }
 

@@ -56,6 +56,8 @@ pub struct Place {
     pub time_ns: Option<u64>,
     /// Flow, opcode and PSN, if it is RoCEv2.
     pub roce: Option<(FlowKey, Opcode, Psn)>,
+    /// The DMA length of its RETH, if it has one: bytes.
+    pub dma_len: Option<u32>,
 }
 
 /// A difference between the captures.
@@ -127,7 +129,19 @@ struct Comparison {
     /// By flow, the furthest packet of the first capture that was matched in the second's order.
     furthest: HashMap<FlowKey, u64>,
     left_over: [VecDeque<Waiting>; 2],
-    differences: Vec<Difference>,
+    told: Vec<Told>,
+}
+
+/// What comes of a packet.
+#[derive(Debug)]
+pub(crate) enum Told {
+    /// It is in both captures; whether it was changed in what may not change.
+    Pair {
+        a: Place,
+        b: Place,
+        changed: bool,
+    },
+    Difference(Difference),
 }
 
 /// Compares two captures; `with` is told of each difference.
@@ -135,9 +149,22 @@ struct Comparison {
 /// # Errors
 /// Why one of them cannot be read further, and which; what came before has been compared.
 pub fn compare<A: Read, B: Read>(
+    a: Reader<A>,
+    b: Reader<B>,
+    mut with: impl FnMut(&Difference),
+) -> (Summary, Vec<(Side, CaptureError)>) {
+    compare_all(a, b, |told| {
+        if let Told::Difference(difference) = told {
+            with(difference);
+        }
+    })
+}
+
+/// Compares two captures; `with` is told of every packet of both.
+pub(crate) fn compare_all<A: Read, B: Read>(
     mut a: Reader<A>,
     mut b: Reader<B>,
-    mut with: impl FnMut(&Difference),
+    mut with: impl FnMut(&Told),
 ) -> (Summary, Vec<(Side, CaptureError)>) {
     let mut comparison = Comparison::default();
     let mut errors = Vec::new();
@@ -159,10 +186,10 @@ pub fn compare<A: Read, B: Read>(
             (Side::A, None) => more_a = false,
             (Side::B, None) => more_b = false,
         }
-        comparison.differences.drain(..).for_each(|difference| with(&difference));
+        comparison.told.drain(..).for_each(|told| with(&told));
     }
     comparison.finish();
-    comparison.differences.drain(..).for_each(|difference| with(&difference));
+    comparison.told.drain(..).for_each(|told| with(&told));
     (comparison.summary, errors)
 }
 
@@ -207,6 +234,7 @@ impl Comparison {
             number: packet.number,
             time_ns: packet.timestamp_ns,
             roce: frame.map(|it| (FlowKey::of_frame(&it), it.opcode(), it.psn())),
+            dma_len: frame.and_then(|it| Some(it.reth()?.dma_len)),
         };
         let key = match &frame {
             // A cut packet shows no ICRC: its PSN stands for it.
@@ -273,7 +301,7 @@ impl Comparison {
 
     fn only(&mut self, side: Side, place: Place) {
         self.summary.only[index(side)] += 1;
-        self.differences.push(Difference::Only(side, place));
+        self.told.push(Told::Difference(Difference::Only(side, place)));
     }
 
     fn matched(&mut self, a: &Waiting, b: &Waiting) {
@@ -284,6 +312,7 @@ impl Comparison {
         }
         let (Some(frame_a), Some(frame_b)) = (frame(&a.data, a.link), frame(&b.data, b.link))
         else {
+            self.told.push(Told::Pair { a: place_a, b: place_b, changed: false });
             return;
         };
         let ce = [&frame_a, &frame_b]
@@ -295,10 +324,12 @@ impl Comparison {
             self.summary.marked[1] += 1;
         }
         let changes = change::changes(&frame_a, &frame_b);
-        if changes.iter().any(|change| !change.is_allowed()) {
+        let (a, b) = (place_a, place_b);
+        let changed = changes.iter().any(|change| !change.is_allowed());
+        self.told.push(Told::Pair { a, b, changed });
+        if changed {
             self.summary.changed += 1;
-            let (a, b) = (place_a, place_b);
-            self.differences.push(Difference::Changed { a, b, changes });
+            self.told.push(Told::Difference(Difference::Changed { a, b, changes }));
         } else if !changes.is_empty() {
             self.summary.rewritten += 1;
         }
@@ -309,7 +340,7 @@ impl Comparison {
         let furthest = self.furthest.entry(flow).or_default();
         if place_a.number < *furthest {
             self.summary.reordered += 1;
-            self.differences.push(Difference::Reordered { a: place_a, b: place_b });
+            self.told.push(Told::Difference(Difference::Reordered { a, b }));
         }
         *furthest = (*furthest).max(place_a.number);
     }

@@ -16,6 +16,7 @@ mod pause;
 mod pipeline;
 mod recovery;
 mod robustness;
+mod second_tap;
 mod support;
 mod unknown;
 mod vectors;

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -10,10 +11,13 @@ use clap::ValueEnum;
 use roce_pcap::capture::{Batch, FileError};
 use roce_pcap::check::output::{Junit, Sarif};
 use roce_pcap::check::pipeline::{self, Judged};
-use roce_pcap::check::{Checker, Counts, Finding, Profile, Rule, Severity, Summary, Verdict};
+use roce_pcap::check::{
+    Checker, Counts, Finding, Profile, Report, Rule, Settled, Severity, Summary, Verdict, settle,
+};
+use roce_pcap::diff::Side;
 
 use crate::input::{self, Capture, Input};
-use crate::{Outcome, profile};
+use crate::{Outcome, diff, profile};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -22,7 +26,8 @@ pub(crate) struct Args {
     /// Output
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Also show what the capture cannot tell (text and github; the others always have it)
+    /// Also show what the capture cannot tell, and what a second tap explains (text and github; the
+    /// others always have it)
     #[arg(long)]
     unknown: bool,
     /// The least severity of a broken rule that makes the exit status 1
@@ -34,6 +39,11 @@ pub(crate) struct Args {
     /// What is known of the devices: irdma, mlx5, rockhopper, rxe, strict, or a file of your own
     #[arg(long, value_name = "NAME|FILE", value_parser = profile::parse)]
     profile: Option<Profile>,
+    /// A capture of the same traffic at another point, which settles gaps (RC-PSN-GAP): PSNs that it
+    /// has were lost between the taps, and the rule passes; those that neither tap has stay unknown.
+    /// Gaps are told last. The capture judged must be a single file, which is read twice
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rotated", "follow"])]
+    second_tap: Option<PathBuf>,
     /// Cores to use; the findings are the same with any number of them [default: all]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
@@ -75,15 +85,37 @@ fn rule(id: &str) -> Result<Rule, String> {
 }
 
 pub(crate) fn run(args: &Args, out: &mut (impl Write + Send)) -> io::Result<Outcome> {
+    let taps = match (&args.second_tap, args.input.single_file()) {
+        (None, _) => None,
+        (Some(second), Some(first)) => Some([first, second.as_path()]),
+        (Some(_), None) => {
+            eprintln!(
+                "roce-pcap: --second-tap takes one capture besides, in a file: it is read twice"
+            );
+            return Ok(Outcome::Unusable);
+        }
+    };
     let mut total = Summary::default();
     let mut rules = vec![Counts::default(); Rule::ALL.len()];
     let mut output = Output::start(args.format, out)?;
     let mut unusable = false;
+    let mut settled = None;
     for mut capture in input::open(&args.input) {
-        let (checker, whole) = judge(args, &mut capture, &mut output, out)?;
-        unusable |= !whole;
-        total.add(&checker.summary());
-        for ((_, counts), sum) in checker.rules().into_iter().zip(&mut rules) {
+        let mut judged = judge(args, &mut capture, &mut output, out)?;
+        if let Some(taps) = taps {
+            settled = judged.settle(taps);
+            unusable |= settled.as_ref().is_none_or(|settled| !settled.errors.is_empty());
+        }
+        let name = capture.name();
+        judged
+            .gaps
+            .iter()
+            .filter(|gap| args.shows(gap))
+            .try_for_each(|gap| output.finding(&name, None, gap, out))?;
+        output.end_capture(&judged.rules, judged.whole);
+        unusable |= !judged.whole;
+        total.add(&judged.summary);
+        for ((_, counts), sum) in judged.rules.iter().zip(&mut rules) {
             sum.pass += counts.pass;
             sum.fail += counts.fail;
             sum.unknown += counts.unknown;
@@ -91,7 +123,16 @@ pub(crate) fn run(args: &Args, out: &mut (impl Write + Send)) -> io::Result<Outc
     }
     match output {
         Output::Jsonl => total.write_json(out)?,
-        Output::Text | Output::Github => write_summary(&total, &rules, out)?,
+        Output::Text | Output::Github => {
+            write_summary(&total, &rules, out)?;
+            if let Some(Settled { shared, explained, lost, .. }) = settled {
+                writeln!(
+                    out,
+                    "second tap: {shared} packets at both; {explained} gaps explained, {lost} packets \
+                     missing in gaps were lost between the taps or by the first"
+                )?;
+            }
+        }
         Output::Junit(junit) => junit.write(out)?,
         Output::Sarif(sarif) => sarif.end(!unusable, out)?,
     }
@@ -105,13 +146,57 @@ pub(crate) fn run(args: &Args, out: &mut (impl Write + Send)) -> io::Result<Outc
     })
 }
 
-/// Judges one capture and writes its findings as they arise. Says whether it was whole.
+/// What came of a capture.
+struct Judgement {
+    summary: Summary,
+    rules: Vec<(Rule, Counts)>,
+    /// Gaps that a second tap may settle, not written yet.
+    gaps: Vec<Finding>,
+    /// Whether it was read to its end.
+    whole: bool,
+}
+
+impl Judgement {
+    /// Settles gaps by a second tap. `None` when the captures are of no use together.
+    fn settle(&mut self, taps: [&Path; 2]) -> Option<Settled> {
+        let [Some(first), Some(second)] = taps.map(|path| {
+            let complain = |error| input::complain(&path.display().to_string(), &error);
+            diff::open(path).map_err(complain).ok()
+        }) else {
+            return None;
+        };
+        let settled = settle(&mut self.gaps, first, second);
+        for (side, error) in &settled.errors {
+            // What is wrong with the first was said when it was judged.
+            if *side == Side::B {
+                input::complain(&taps[1].display().to_string(), error);
+            }
+        }
+        let explained = settled.explained;
+        self.summary.unknown -= explained;
+        self.summary.pass += explained;
+        for (_, counts) in self.rules.iter_mut().filter(|(rule, _)| *rule == Rule::RcPsnGap) {
+            counts.unknown -= explained;
+            counts.pass += explained;
+        }
+        if settled.shared == 0 {
+            let [first, second] = taps.map(Path::display);
+            eprintln!("roce-pcap: {first} and {second} share no RoCEv2 packet");
+            eprintln!("roce-pcap: --second-tap wants the same traffic, captured at the same time");
+            return None;
+        }
+        Some(settled)
+    }
+}
+
+/// Judges one capture and writes its findings as they arise; gaps are kept where a second tap may
+/// settle them.
 fn judge(
     args: &Args,
     capture: &mut Capture,
     output: &mut Output,
     out: &mut (impl Write + Send),
-) -> io::Result<(Checker, bool)> {
+) -> io::Result<Judgement> {
     let mut checker = Checker::with_profile(args.profile.clone().unwrap_or_default());
     let cores = || thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let jobs = args.jobs.unwrap_or_else(cores);
@@ -127,14 +212,19 @@ fn judge(
         Ok(filled)
     };
     let mut whole = true;
+    let mut gaps = Vec::new();
     let mut write_all = |findings: &[Finding], out: &mut _| {
-        findings
-            .iter()
-            .filter(|finding| !args.ignore.contains(&finding.rule))
-            .filter(|finding| finding.verdict == Verdict::Fail || args.shows_unknown())
-            .try_for_each(|finding| {
-                output.finding(&name, files.of(finding.packet).as_deref(), finding, out)
-            })
+        findings.iter().try_for_each(|finding| {
+            let waits = args.second_tap.is_some() && finding.gap.is_some();
+            if waits && gaps.len() < Report::MAX_FINDINGS {
+                gaps.push(finding.clone());
+                return Ok(());
+            }
+            match args.shows(finding) {
+                true => output.finding(&name, files.of(finding.packet).as_deref(), finding, out),
+                false => Ok(()),
+            }
+        })
     };
     let mut written = Ok(());
     let each = |judged: Judged<'_, FileError>| {
@@ -159,14 +249,15 @@ fn judge(
     pipeline::judge(fill, &mut checker, jobs, each);
     written?;
     write_all(checker.finish(), out)?;
-    output.end_capture(&checker, whole);
-    Ok((checker, whole))
+    let (summary, rules) = (checker.summary(), checker.rules());
+    Ok(Judgement { summary, rules, gaps, whole })
 }
 
 impl Args {
-    /// Whether findings of what the capture cannot tell are written.
-    fn shows_unknown(&self) -> bool {
-        self.unknown || !matches!(self.format, Format::Text | Format::Github)
+    /// Whether a finding is written.
+    fn shows(&self, finding: &Finding) -> bool {
+        let all = self.unknown || !matches!(self.format, Format::Text | Format::Github);
+        (all || finding.verdict == Verdict::Fail) && !self.ignore.contains(&finding.rule)
     }
 }
 
@@ -221,12 +312,12 @@ impl Output {
         }
     }
 
-    fn end_capture(&mut self, checker: &Checker, whole: bool) {
+    fn end_capture(&mut self, rules: &[(Rule, Counts)], whole: bool) {
         if let Self::Junit(junit) = self {
             if !whole {
                 junit.error("the capture could not be read to its end".to_owned());
             }
-            junit.end(checker.rules());
+            junit.end(rules.to_vec());
         }
     }
 }

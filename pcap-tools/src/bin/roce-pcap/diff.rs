@@ -87,7 +87,8 @@ pub(crate) fn run(args: &Args, out: &mut impl Write) -> io::Result<Outcome> {
     })
 }
 
-fn open(path: &Path) -> Result<Reader<Box<dyn Read>>, CaptureError> {
+/// A capture that is held against another one; `-` is standard input.
+pub(crate) fn open(path: &Path) -> Result<Reader<Box<dyn Read>>, CaptureError> {
     let read: Box<dyn Read> = if path == Path::new("-") {
         Box::new(io::stdin().lock())
     } else {

@@ -47,6 +47,16 @@ pub(crate) struct Input {
     idle: Option<Duration>,
 }
 
+impl Input {
+    /// The file, if it is a single one that is whole already, so that it can be read again.
+    pub(crate) fn single_file(&self) -> Option<&Path> {
+        match self.files.as_slice() {
+            [path] if !is_stdin(path) && !self.rotated && !self.follow => Some(path),
+            _ => None,
+        }
+    }
+}
+
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "a number of seconds is wanted".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())

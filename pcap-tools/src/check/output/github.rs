@@ -65,6 +65,7 @@ mod tests {
             expected: "a".into(),
             found: "b\n::error::no".into(),
             message: "100 %".into(),
+            gap: None,
         };
         let mut out = Vec::new();
         finding.write_github("a,b:c%\n.pcap", &mut out).unwrap();

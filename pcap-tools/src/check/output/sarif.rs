@@ -8,7 +8,7 @@ use super::super::report::Finding;
 use super::super::rule::{Rule, Severity, Verdict};
 
 /// Writes findings as one SARIF log with one run, as they come. A packet's number stands for a
-/// line's in its location; what the capture cannot tell is of kind `open`.
+/// line's in its location; what the capture cannot tell is of kind `open`, what a second tap explains of kind `pass`.
 #[derive(Debug, Default)]
 pub struct Sarif {
     results: u64,
@@ -44,10 +44,15 @@ impl Sarif {
     ) -> io::Result<()> {
         let Finding { rule, verdict, packet, flow, expected, found, message, .. } = finding;
         let fails = *verdict == Verdict::Fail;
+        let kind = match verdict {
+            Verdict::Pass => "pass",
+            Verdict::Fail => "fail",
+            Verdict::Unknown => "open",
+        };
         let mut result = json!({
             "ruleId": rule.id(),
             "ruleIndex": rule.index(),
-            "kind": if fails { "fail" } else { "open" },
+            "kind": kind,
             "level": if fails { level(rule.severity()) } else { "none" },
             "message": {"text": format!("{message} [expected {expected}, found {found}]")},
             "locations": [{
