@@ -6,6 +6,8 @@ use std::process::Command;
 
 use roce_pcap::capture::{InterfaceInfo, LinkType, Packet, PacketRecord, PcapngWriter, Reader};
 use roce_pcap::dissect::{Dissected, Fault, Malformed, Outer, dissect, dissect_through};
+use roce_pcap::field::{Row, Value, find};
+use roce_pcap::filter::Filter;
 
 /// An Ethernet frame of rxe: a compare-and-swap.
 fn frame() -> Vec<u8> {
@@ -268,6 +270,46 @@ fn roce_is_found_behind_every_link_and_tunnel() {
         // IPv6 in place of IPv4, and other transports, have another ICRC.
         let kept = case.bytes.windows(plain.len() - 14).any(|window| window == &plain[14..]);
         assert_eq!(valid, kept, "{}: ICRC", case.name);
+    }
+}
+
+/// What `--where` and `--fields` know of tunnels is what the tunnels say of themselves.
+#[test]
+fn tunnels_have_fields() {
+    let names = [
+        ("VXLAN ", "vxlan.vni"),
+        ("GENEVE ", "geneve.vni"),
+        ("GRE ", "gre.key"),
+        ("ERSPAN ", "erspan.spanid"),
+        ("MPLS ", "mpls.label"),
+    ];
+    let mut seen = [0; 5];
+    for case in links().into_iter().chain(tunnels()) {
+        let packet = Packet::new(case.link, &case.bytes);
+        let row = Row::new(&packet, dissect(&packet));
+        let expected: Vec<&str> = case.outer.split(", ").filter(|text| !text.is_empty()).collect();
+        for ((prefix, name), seen) in names.into_iter().zip(&mut seen) {
+            let expected = expected.iter().filter_map(|text| text.strip_prefix(prefix));
+            let mut values = Vec::new();
+            find(name).unwrap().values(&row, &mut |value| match value {
+                Value::Number(value) => values.push(value.to_string()),
+                Value::Key(value, 8) => values.push(format!("{value:#x}")),
+                other => panic!("{name}: {other:?}"),
+            });
+            assert!(expected.eq(values.iter().map(String::as_str)), "{}: {name}", case.name);
+            *seen += values.len();
+        }
+        let is_inside = Filter::parse("tunnels").unwrap().matches(&row);
+        assert_eq!(is_inside, !case.outer.is_empty(), "{}", case.name);
+    }
+    assert!(seen.iter().all(|seen| *seen > 0), "{seen:?}");
+    let packet = tunnels().remove(0);
+    let packet = Packet::new(packet.link, &packet.bytes);
+    let row = Row::new(&packet, dissect(&packet));
+    for (text, holds) in
+        [("vxlan.vni == 0x1234", true), ("vxlan.vni == 7", false), ("gre.key", false)]
+    {
+        assert_eq!(Filter::parse(text).unwrap().matches(&row), holds, "{text}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use roce_codec::cm::AttributeId;
 
-use super::{Field, Row, bth, cm, ext, frame, icrc, ip, judged, link, mad, native, upper};
+use super::{Field, Row, bth, cm, ext, frame, icrc, ip, judged, link, mad, native, tunnel, upper};
 
 macro_rules! layers {
     ($($name:ident = $word:literal, $heading:literal, $fields:expr;)*) => {
@@ -39,6 +39,7 @@ macro_rules! layers {
 
 layers! {
     Frame = "frame", "Packet as captured", frame::FIELDS;
+    Tunnels = "tunnels", "Tunnels around the packet", tunnel::TUNNELS;
     Ethernet = "eth", "Ethernet", link::ETHERNET;
     MacControl = "macc", "MAC control", link::MAC_CONTROL;
     Lrh = "lrh", "Local route header", native::LRH;
@@ -113,6 +114,7 @@ impl Layer {
         let is = |attribute| row.cm().is_some_and(|message| message.attribute() == attribute);
         match self {
             Self::Frame | Self::Judged => true,
+            Self::Tunnels => !row.outer().is_empty(),
             Self::Ethernet => row.ethernet().is_some() || row.mac_control().is_some(),
             Self::MacControl => row.mac_control().is_some(),
             Self::Lrh | Self::Grh | Self::Vcrc => row.native().is_some(),

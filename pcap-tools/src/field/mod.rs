@@ -25,6 +25,7 @@ mod native;
 mod near;
 mod row;
 mod rows;
+mod tunnel;
 mod upper;
 mod value;
 

@@ -9,7 +9,7 @@ use roce_codec::{Frame, NativeFrame, Transport};
 
 use crate::capture::Packet;
 use crate::check::Finding;
-use crate::dissect::Dissected;
+use crate::dissect::{Dissected, Outer, dissect_through};
 use crate::observed::{FlowKey, Observed};
 use crate::upper::Upper;
 
@@ -24,6 +24,7 @@ pub struct Row<'a> {
     since_ns: Option<u64>,
     findings: Option<&'a [Finding]>,
     upper: Option<Upper>,
+    outer: OnceCell<Outer>,
     icrc: OnceCell<Option<IcrcVerdict>>,
     cm: OnceCell<Option<Message<'a>>>,
     mad: OnceCell<Option<Mad<'a>>>,
@@ -40,6 +41,7 @@ impl<'a> Row<'a> {
             since_ns: None,
             findings: None,
             upper: None,
+            outer: OnceCell::new(),
             icrc: OnceCell::new(),
             cm: OnceCell::new(),
             mad: OnceCell::new(),
@@ -90,6 +92,13 @@ impl<'a> Row<'a> {
     #[must_use]
     pub fn dissected(&self) -> &Dissected<'a> {
         &self.dissected
+    }
+
+    /// The tunnels it was found in. Few packets are in one, so they are looked for once more when
+    /// somebody asks.
+    #[must_use]
+    pub fn outer(&self) -> &Outer {
+        self.outer.get_or_init(|| dissect_through(&self.packet).1)
     }
 
     /// Nanoseconds since the capture's first packet.
