@@ -45,14 +45,18 @@ fn write(name: &str, text: &str) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// python3-jsonschema as an independent judge; that it can say no is seen as well.
-#[test]
-fn json_is_what_its_schema_says() {
-    const PROGRAM: &str = "
+/// python3-jsonschema as an independent judge of the schema that is the first argument.
+const JUDGE: &str = "
 import json, sys, jsonschema
 schema = json.load(open(sys.argv[1]))
 jsonschema.Draft202012Validator.check_schema(schema)
 judge = jsonschema.Draft202012Validator(schema)
+";
+
+/// That the judge can say no is seen as well.
+#[test]
+fn json_is_what_its_schema_says() {
+    const PROGRAM: &str = "
 count = 0
 for line in open(sys.argv[2]):
     judge.validate(json.loads(line))
@@ -67,7 +71,7 @@ print(count)
         args.extend(files.iter().map(String::as_str));
         let lines = stdout(&args);
         let path = write(&format!("{command}.jsonl"), &lines);
-        let Some(count) = python(PROGRAM, &[&schema, &path]) else { return };
+        let Some(count) = python(&[JUDGE, PROGRAM].concat(), &[&schema, &path]) else { return };
         assert_eq!(count.trim(), lines.lines().count().to_string());
     }
 }
@@ -76,10 +80,6 @@ print(count)
 #[test]
 fn figures_are_what_their_schema_says() {
     const PROGRAM: &str = "
-import json, sys, jsonschema
-schema = json.load(open(sys.argv[1]))
-jsonschema.Draft202012Validator.check_schema(schema)
-judge = jsonschema.Draft202012Validator(schema)
 tables = set()
 for line in open(sys.argv[2]):
     row = json.loads(line)
@@ -113,7 +113,7 @@ print(*sorted(tables))
     paths.push(write("stats.jsonl", &lines));
     paths.extend(documents);
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-    let Some(tables) = python(PROGRAM, &paths) else { return };
+    let Some(tables) = python(&[JUDGE, PROGRAM].concat(), &paths) else { return };
     assert_eq!(tables.trim(), "flow host interval loss pause total");
 }
 

@@ -18,7 +18,7 @@ impl Selection {
     /// Nothing is followed that the expression does not ask for.
     #[must_use]
     pub fn new(filter: Filter) -> Self {
-        Self { rows: Rows::new(filter.needs()), filter }
+        Self::with_profile(filter, Profile::default())
     }
 
     /// With verdicts by what is known of the devices.

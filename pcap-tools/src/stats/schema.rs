@@ -72,9 +72,7 @@ enum Kind {
     /// A count, or `null` where it is not known.
     MaybeCount,
     Text,
-    /// Seconds since 1970, or `null`.
-    MaybeTime,
-    /// A number, or `null`.
+    /// A number that need not be whole, such as seconds since 1970, or `null`.
     MaybeNumber,
 }
 
@@ -84,7 +82,7 @@ impl Kind {
             Self::Count => json!({"type": "integer", "minimum": 0}),
             Self::MaybeCount => json!({"type": ["integer", "null"], "minimum": 0}),
             Self::Text => json!({"type": "string"}),
-            Self::MaybeTime | Self::MaybeNumber => json!({"type": ["number", "null"]}),
+            Self::MaybeNumber => json!({"type": ["number", "null"]}),
         }
     }
 }
@@ -93,7 +91,7 @@ const FLOW: [(&str, Kind); 3] =
     [("src", Kind::Text), ("dst", Kind::Text), ("dest_qp", Kind::Count)];
 
 fn row(name: &str) -> Map<String, Value> {
-    use Kind::{Count, MaybeCount, MaybeNumber, MaybeTime, Text};
+    use Kind::{Count, MaybeCount, MaybeNumber, Text};
     let own: &[(&str, Kind)] = match name {
         "total" => {
             &[("capture_packets", Count), ("link_bps", MaybeCount), ("losses_dropped", Count)]
@@ -103,12 +101,12 @@ fn row(name: &str) -> Map<String, Value> {
         "loss" => &[
             ("cause", Text),
             ("psn", Count),
-            ("stalled", MaybeTime),
-            ("detected", MaybeTime),
+            ("stalled", MaybeNumber),
+            ("detected", MaybeNumber),
             ("detected_packet", Count),
-            ("resent", MaybeTime),
+            ("resent", MaybeNumber),
             ("resent_packet", MaybeCount),
-            ("recovered", MaybeTime),
+            ("recovered", MaybeNumber),
             ("recovered_packet", MaybeCount),
             ("recovery_ns", MaybeCount),
             ("packets_resent", Count),

@@ -44,12 +44,11 @@ pub(crate) fn run(args: &Args) -> io::Result<Outcome> {
         Ok(reader) => reader,
         Err(error) => return unreadable(&error),
     };
-    let checker = || args.profile.clone().map_or_else(Checker::new, Checker::with_profile);
-    let annotations = Annotations::of(reader, checker());
+    let profile = args.profile.clone().unwrap_or_default();
+    let annotations = Annotations::of(reader, Checker::with_profile(profile.clone()));
     file.rewind()?;
     let mut meant = None;
     if let Some(filter) = filter {
-        let profile = args.profile.clone().unwrap_or_default();
         meant = Some(Meant::of(&file, Selection::with_profile(filter, profile)));
         file.rewind()?;
     }
