@@ -62,7 +62,7 @@ freedoms! {
         "the captured responder computes the ICRC as wrong as the requester, and took the request";
     /// The captured answer shows memory that the peer's WRITEs and earlier answers do not explain.
     OwnerStore = "owner-store", "IBTA 10.6",
-        "memory is its owner's, who may store there at any time; ours was changed likewise";
+        "its owner may store there at any time: ours follows in process, and over a wire is another";
     /// The migration bit differs.
     MigReq = "mig-req", "IBTA 9.2, 17.2.8",
         "the bit tells the state of path migration, which was agreed out of sight";
